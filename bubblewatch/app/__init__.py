@@ -1,0 +1,1 @@
+"""Configuration and wiring: the only place that constructs real things."""

@@ -1,0 +1,1 @@
+"""Rules as data -> verdicts -> findings."""

@@ -1,0 +1,1 @@
+"""Values that every layer speaks: frozen dataclasses and protocols, standard library only."""

@@ -1,0 +1,1 @@
+"""The tick, the threads, the sampler process, and the hub that publishes one immutable snapshot."""

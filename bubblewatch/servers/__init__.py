@@ -1,0 +1,1 @@
+"""What we know of each inference server, pure."""

@@ -1,0 +1,1 @@
+"""The mathematics, pure: slot ring, sensor models, rooflines."""
