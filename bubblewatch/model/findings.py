@@ -160,6 +160,8 @@ class TargetView:
     server: Server | None = None
     missing: tuple[str, ...] = ()
     """What to ask for or to mend so that this could be judged (better), most useful first."""
+    judged_clear: Mapping[str, Severity] = field(default_factory=dict)
+    """Names of the rules that were judged and did not match -> the severity they would have. Unknown ones are absent."""
 
 
 @dataclass(frozen=True, slots=True)

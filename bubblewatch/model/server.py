@@ -121,12 +121,19 @@ class Launch:
 
     `env` holds only variables that bear on serving (see `sources`), None = it could not be read. `where` says what was
     read, for people: `pid 48121`, `k26.service:14`, `command`.
+
+    `places` maps each option (`--tp`) and variable (`CUDA_VISIBLE_DEVICES`) to the `file:line` that sets it last, empty
+    when the launch was not read from text. `image` is the container image that runs it, None = none was named. `notes`
+    are plain sentences on what could not be read or resolved.
     """
 
     argv: tuple[str, ...] = ()
     env: Mapping[str, str] | None = None
     where: str = "command"
     working_directory: str | None = None
+    places: Mapping[str, str] = field(default_factory=dict)
+    image: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

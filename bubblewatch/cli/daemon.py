@@ -1,0 +1,68 @@
+"""`bubblewatch run` and `bubblewatch doctor`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from bubblewatch.cli import options as shared
+from bubblewatch.cli.output import EXIT_CANNOT_JUDGE, columns
+
+
+@click.command(short_help="Watch all the time: the daemon.")
+@click.option("--listen", default="127.0.0.1:9736", show_default=True, metavar="HOST:PORT", help="Where to serve HTTP.")
+@click.option("--demo", "scenario", metavar="SCENARIO", help="Watch a simulated host instead of this one.")
+@shared.nvml_reading
+@shared.rule_folders
+@shared.accepted_risks
+def run(**options: Any) -> int:
+    """Watch all the time: the daemon, with metrics and findings over HTTP.
+
+    \b
+      /metrics             for Prometheus
+      /api/v1/snapshot     the diagnosis as JSON
+      /-/healthy  /-/ready
+
+    \b
+    Examples:
+      bubblewatch run
+      bubblewatch run --listen 127.0.0.1:9800 --gpus 0-3
+      bubblewatch run --demo pp8-story
+    """
+    from bubblewatch.app.daemon import DaemonOptions, run_daemon
+    from bubblewatch.app.rules import rules_in_force
+
+    chosen = DaemonOptions(
+        listen=options["listen"],
+        gpus=options["gpus"],
+        rate_hz=options["rate"],
+        nvml=not options["no_nvml"],
+        scenario=options["scenario"],
+        ignore=options["ignore"],
+    )
+    return run_daemon(chosen, rules_in_force(options["rule_folders"], options["ignore"]))
+
+
+@click.command(short_help="Say what can be seen from here.")
+@click.option("--unit", metavar="NAME", help="Also say what can be seen of this systemd unit.")
+@shared.as_json
+def doctor(unit: str | None, as_json: bool) -> int:
+    """Say what can be seen from here, what cannot, which findings that loses, and what mends it.
+
+    Exits 0 when GPUs and servers can be judged from here, 3 when not.
+
+    \b
+    Examples:
+      bubblewatch doctor
+      bubblewatch doctor --unit sglang.service
+      bubblewatch doctor --json
+    """
+    from bubblewatch.app.doctor import examine, report_document, report_text
+    from bubblewatch.app.rules import rules_in_force
+    from bubblewatch.model.clock import SystemClock
+
+    report = examine(unit, rules_in_force(), SystemClock())
+    click.echo(json.dumps(report_document(report), indent=2) if as_json else report_text(report, columns()))
+    return 0 if report.sees_enough else EXIT_CANNOT_JUDGE

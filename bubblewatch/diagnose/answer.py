@@ -1,0 +1,85 @@
+"""The answer over one target, and what to ask for so that it could be given (better)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import MappingProxyType
+
+from bubblewatch.model.findings import Answer, Finding
+from bubblewatch.model.signals import Signals
+
+QUIET_NAMES = frozenset({"no-demand", "startup-phase", "telemetry-artefact"})
+"""Info findings that explain why there is nothing to judge (design §4)."""
+
+EFFECT_SIGNALS = ("duty.median", "pipeline.stages_busy", "throughput.gen_tps")
+"""Work duty or token rate: with none of them known, nobody can say how well the hardware is used."""
+
+MIN_READINGS = 5
+"""Distinct readings below which telemetry is a snapshot (design §6)."""
+
+ASK_TELEMETRY = (
+    "30 s under load of `nvidia-smi --query-gpu=index,utilization.gpu,power.draw --format=csv -lms 500` (--telemetry)"
+)
+ASK_LAUNCH = "the launch command or unit file (--command, --unit-file)"
+ASK_VERSION = "the server's version (--server-version)"
+ASK_RUNNING = "how many requests run in all (--running N)"
+
+_ASK_LINES = MappingProxyType(
+    {
+        "sglang": 'ten "Decode batch" lines of the server\'s log (--log)',
+        "vllm": 'ten "Avg generation throughput" lines of the server\'s log (--log)',
+    }
+)
+_ASK_LOG = "the server's log over a minute under load (--log)"
+_KNOWN_FROM_LAUNCH = ("parallel.pp", "graphs.decode_enabled")
+
+
+def answer(signals: Signals, findings: Sequence[Finding]) -> tuple[Answer, tuple[str, ...]]:
+    """The verdict of design §4, and what to ask for, most useful first, in words that a person can act on.
+
+    FINDINGS when one is loud; else QUIET when an info finding explains why there is nothing to judge; else CANNOT_JUDGE
+    when demand or the effect is unknown; else HEALTHY.
+    """
+    asked = tuple(_wanted(signals))
+    if any(finding.is_loud for finding in findings):
+        return Answer.FINDINGS, asked
+    if any(finding.name in QUIET_NAMES for finding in findings):
+        return Answer.QUIET, asked
+    if not is_judged(signals, findings):
+        return Answer.CANNOT_JUDGE, asked or (_ASK_LOG,)
+    return Answer.HEALTHY, asked
+
+
+def _is_known(signals: Signals, name: str) -> bool:
+    return name in signals.known
+
+
+def _effect_is_known(signals: Signals) -> bool:
+    return any(_is_known(signals, name) for name in EFFECT_SIGNALS)
+
+
+def _wanted(signals: Signals) -> Iterator[str]:
+    """What is not there yet. Readings first: they say what the cards do, whatever serves on them."""
+    if (signals.number("telemetry.readings") or 0) < MIN_READINGS:
+        yield ASK_TELEMETRY
+    if any(not _is_known(signals, name) for name in _KNOWN_FROM_LAUNCH):
+        yield ASK_LAUNCH
+    if not _is_known(signals, "server.version"):
+        yield ASK_VERSION
+    if not _is_known(signals, "throughput.gen_tps"):
+        yield _ASK_LINES.get(str(signals.value("server.kind")), _ASK_LOG)
+    if not _is_known(signals, "demand.running"):
+        yield ASK_RUNNING
+
+
+def is_judged(signals: Signals, findings: Sequence[Finding]) -> bool:
+    """Whether demand and the effect are known, or something quiet explains why there is nothing to judge."""
+    if any(finding.name in QUIET_NAMES and not finding.ignored for finding in findings):
+        return True
+    return _is_known(signals, "demand.state") and _effect_is_known(signals)
+
+
+def overall(answers: Sequence[Answer]) -> Answer:
+    """One answer for several targets: the most urgent one; blindness on one of them is never hidden by health."""
+    order = (Answer.FINDINGS, Answer.CANNOT_JUDGE, Answer.HEALTHY, Answer.QUIET)
+    return next((a for a in order if a in answers), Answer.CANNOT_JUDGE)

@@ -1,0 +1,200 @@
+"""What we keep about one server while we watch it: its life, its log so far, its pages."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from bubblewatch.model.clock import NS
+from bubblewatch.model.findings import SourceHealth
+from bubblewatch.model.logs import (
+    Event,
+    GraphCaptured,
+    GraphOff,
+    LogLine,
+    OverlapOff,
+    PoolSized,
+    Ready,
+    SettingsSeen,
+    Starting,
+    VersionSeen,
+)
+from bubblewatch.model.protocols import EndpointReading, EndpointSource, LogSource, ProcessSeen
+from bubblewatch.model.server import BirthRecord, Server
+from bubblewatch.model.telemetry import Telemetry
+from bubblewatch.runtime.assess import facts_of, resolved_settings
+from bubblewatch.servers.base import ServerKind
+from bubblewatch.servers.versions import Bounds
+from bubblewatch.signals.evidence import ServerEvidence, Stated
+
+KEEP_EVENTS_S = 900.0
+"""How long events count, in seconds: the diagnosis looks back 15 minutes at the most."""
+
+MAX_EVENTS = 50_000
+"""Bound on the events kept for one server: 15 minutes of eight ranks at seven lines a second."""
+
+MAX_BIRTH_LINES = 400
+"""Bound on the start-up lines kept for one life of a server; eight ranks print about 25 each."""
+
+MAX_PAGES = 64
+"""Readings of the server's own pages that are kept: five minutes at one every five seconds."""
+
+DIALECT_LINES = 200
+"""Lines kept to tell the version by their dialect."""
+
+_BIRTH = (SettingsSeen, VersionSeen, GraphCaptured, GraphOff, OverlapOff, PoolSized, Ready, Starting)
+
+
+def server_key(seen: ProcessSeen) -> str:
+    """Unit, container or pod; else a name made of the launch, so that a restart of the same launch has the same key."""
+    named = seen.unit or seen.container or seen.pod
+    if named:
+        return named.removesuffix(".service")
+    digest = hashlib.sha256("\0".join(seen.launch.argv).encode(errors="replace")).hexdigest()[:8]
+    return f"launch-{digest}"
+
+
+class ServerWatch:
+    """One server under watch. Called only from the thread that ticks."""
+
+    def __init__(
+        self,
+        key: str,
+        seen: ProcessSeen,
+        kind: ServerKind | None,
+        log: LogSource | None,
+        endpoint: EndpointSource | None,
+        version: str | None = None,
+    ) -> None:
+        self.key = key
+        self.kind = kind
+        self.seen = seen
+        self._log = log
+        self._endpoint = endpoint
+        self._stated_version = version
+        self._birth: list[Event] = []
+        self._events: deque[Event] = deque(maxlen=MAX_EVENTS)
+        self._pages: deque[EndpointReading] = deque(maxlen=MAX_PAGES)
+        self._dialect: deque[LogLine] = deque(maxlen=DIALECT_LINES)
+        self._bounds: Bounds | None = None
+        self._lines = 0
+
+    def met(self, seen: ProcessSeen) -> None:
+        """Take note of how the process stands now; a new epoch forgets the old life."""
+        if seen.epoch != self.seen.epoch:
+            self._birth.clear()
+            self._events.clear()
+            self._pages.clear()
+        self.seen = seen
+
+    def listen(self, now_ns: int) -> None:
+        """Read what the log has that is new."""
+        if self._log is None:
+            return
+        for line in self._log.read():
+            self._lines += 1
+            if self.kind is None:
+                continue
+            if len(self._dialect) < DIALECT_LINES:
+                self._dialect.append(line)
+                self._bounds = None
+            for event in self.kind.parse(line):
+                self._keep(event)
+        oldest = now_ns - round(KEEP_EVENTS_S * NS)
+        while self._events and (at := self._events[0].time_ns) is not None and at < oldest:
+            self._events.popleft()
+
+    def _keep(self, event: Event) -> None:
+        if not isinstance(event, _BIRTH):
+            self._events.append(event)
+            return
+        if isinstance(event, SettingsSeen) and event.rank is None and any(isinstance(e, Ready) for e in self._birth):
+            self._birth.clear()  # the launcher prints its settings first: another life has begun in the same log
+            self._events.clear()
+        if len(self._birth) < MAX_BIRTH_LINES:
+            self._birth.append(event)
+
+    def ask(self) -> None:
+        """Read the server's own pages, if it has any."""
+        if self._endpoint is not None and (page := self._endpoint.read()) is not None:
+            self._pages.append(page)
+
+    def server(self) -> Server:
+        """The server as it is known now."""
+        seen, kind = self.seen, self.kind
+        version, basis = self._version()
+        ranks = {uuid: kind.gpu_rank(title) if kind else None for uuid, title in seen.workers.items()}
+        server = Server(
+            kind=kind.kind if kind else "unknown",
+            key=self.key,
+            version=version,
+            version_basis=basis,
+            unit=seen.unit,
+            container=seen.container,
+            epoch=seen.epoch,
+            main_pid=seen.pid,
+            port=seen.port,
+            launch=seen.launch,
+            gpus=ranks,
+        )
+        settings = resolved_settings(kind, server, self._birth)
+        complete = self._birth_complete()
+        lines = tuple(e.line.text for e in self._birth)
+        birth = BirthRecord(seen.launch.argv, lines, settings, complete)
+        return replace(server, settings=settings, birth=birth)
+
+    def _version(self) -> tuple[str | None, str]:
+        if self._stated_version is not None:
+            return self._stated_version, "stated"
+        printed = next((e.version for e in reversed(self._birth) if isinstance(e, VersionSeen)), None)
+        if printed:
+            return printed, "log"
+        page = next((p.version for p in reversed(self._pages) if p.version), None)
+        if page:
+            return page, "endpoint"
+        if self.seen.version_hint:
+            return self.seen.version_hint, "package beside its interpreter"
+        return None, ""
+
+    def _birth_complete(self) -> bool:
+        """Whether the start-up lines of this life were all read: they begin with the settings or the version."""
+        return any(isinstance(e, SettingsSeen | VersionSeen) for e in self._birth)
+
+    def evidence(self, telemetry: Telemetry, now_ns: int, window_s: float, stated: Stated) -> ServerEvidence:
+        """Everything known about this server at this moment."""
+        server = self.server()
+        if self.kind is not None and self._bounds is None:
+            self._bounds = self.kind.version_bounds(self._dialect)
+        events: Sequence[Event] = (*self._birth, *self._events)
+        return ServerEvidence(
+            server=server,
+            facts=facts_of(self.kind, server, events, self._bounds),
+            events=events,
+            log_read=self._lines > 0,
+            birth_complete=self._birth_complete(),
+            telemetry=telemetry,
+            endpoint=tuple(self._pages),
+            connections=self.seen.connections,
+            stated=stated,
+            now_ns=now_ns,
+            window_s=window_s,
+            live=True,
+        )
+
+    def health(self) -> tuple[SourceHealth, ...]:
+        """How this server's own sources fare."""
+        return tuple(source.health() for source in (self._log, self._endpoint) if source is not None)
+
+    def close(self) -> None:
+        """Let go of the log."""
+        if self._log is not None:
+            self._log.close()
+
+
+OpenLog = Callable[[ProcessSeen], LogSource | None]
+"""Opens the log of a server; None when it has none that can be read."""
+
+OpenEndpoint = Callable[[ProcessSeen, str], EndpointSource | None]
+"""Opens the pages of a server of the given kind; None when it has none."""

@@ -1,0 +1,244 @@
+"""The memory that the sampler process writes and its parent reads: readings, counters and one status text.
+
+One writer, any number of readers, no locks between them: neither can make the other wait, even when one is killed or
+hangs in the driver. Times are CLOCK_MONOTONIC in ns, which processes of one machine share. The memory is a sparse
+memfd: room for MAX_GPUS is laid out, pages cost something once they are written.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from array import array
+from bisect import bisect_left
+from enum import IntEnum
+from typing import TypeVar
+
+from bubblewatch.model.telemetry import FIELDS, Series
+
+MAX_GPUS = 64
+"""GPUs that one host may have here; the largest known machine has 16, cut into MIG instances 56 at the most."""
+KEPT_S = 600
+"""How far back the rings reach: 10 minutes, by which slow findings judge."""
+FAST_FIELDS = frozenset({"power_instant_w", "power_average_w", "energy_j", "util_ratio", "mem_util_ratio"})
+"""Fields that may change at every tick. The others are read once a second."""
+MAX_DISTINCT_HZ = 50
+"""Distinct readings a second that a ring has room for: the fastest known power sensor (Volta, Pascal) gives 50."""
+SLOW_ROOM = KEPT_S * 2
+"""Readings in the ring of a slow field: one a second, twice that for safety."""
+
+Number = TypeVar("Number", int, float)
+
+_WORD = 8
+_WORDS = 64
+STATUS_ROOM = 256 * 1024
+"""Bytes for the status text. 64 GPUs with their names, and 32 processes each, fit."""
+_BUCKETS_PER_OCTAVE = 4
+_BUCKETS = 40 * _BUCKETS_PER_OCTAVE
+"""Histogram of call latencies: four buckets an octave, up to 2^40 ns = 18 minutes."""
+
+
+class Word(IntEnum):
+    """Numbers that the writer keeps up to date, one 64-bit word each. All start at 0."""
+
+    HEARTBEAT_NS = 0
+    """When the writer last came back from the driver."""
+    BUSY_GPU = 1
+    """1 + position of the GPU that is being asked, 0 between the calls."""
+    TICKS = 2
+    LATE_TICKS = 3
+    """Ticks that began more than half a period after their deadline."""
+    SKIPPED_TICKS = 4
+    """Deadlines that went by while a tick took too long."""
+    CALLS = 5
+    CALL_NS = 6
+    """Time spent in driver calls."""
+    PERIOD_NS = 7
+    """The period in force, which the governor may have lengthened."""
+    CPU_NS = 8
+    BEGAN_NS = 9
+    """When the first reading was asked for."""
+    STATUS_SEQUENCE = 10
+    """Odd while the status text is being written."""
+    STATUS_BYTES = 11
+
+
+class Fence:
+    """Orders what is written before it before what is written after it, on CPUs that reorder stores (aarch64).
+
+    A release followed by an acquire of the same lock is such a barrier; Python has no other. Nobody waits for it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __call__(self) -> None:
+        with self._lock:
+            pass
+        with self._lock:
+            pass
+
+
+class Ring:
+    """The last readings of one field of one GPU. Times increase strictly."""
+
+    def __init__(self, head: memoryview[int], times: memoryview[int], values: memoryview[float], fence: Fence) -> None:
+        self._head = head
+        self._times = times
+        self._values = values
+        self._fence = fence
+        self._room = len(times)
+
+    def push(self, time_ns: int, value: float) -> None:
+        """Add a reading; the oldest goes when there is no room. Writer only."""
+        count = self._head[0]
+        if count and time_ns <= self._times[(count - 1) % self._room]:
+            time_ns = self._times[(count - 1) % self._room] + 1
+        self._times[count % self._room] = time_ns
+        self._values[count % self._room] = value
+        self._fence()
+        self._head[0] = count + 1
+
+    def since(self, since_ns: int) -> Series:
+        """Readings at or after `since_ns`, oldest first; what is overwritten meanwhile is left out."""
+        count = self._head[0]
+        self._fence()
+        oldest = max(0, count - self._room)
+        first = bisect_left(range(count), since_ns, lo=oldest, key=lambda at: self._times[at % self._room])
+        times = self._copy(array("q"), self._times, first, count)
+        values = self._copy(array("d"), self._values, first, count)
+        self._fence()
+        # The slot of reading `count` may be half written: the reading that held it before is not to be trusted either.
+        overwritten = max(0, self._head[0] + 1 - self._room - first)
+        return Series(times[overwritten:], values[overwritten:])
+
+    def _copy(self, into: array[Number], ring: memoryview[Number], first: int, end: int) -> array[Number]:
+        start, stop = first % self._room, end % self._room
+        if first == end:
+            return into
+        for part in [ring[start:stop]] if start < stop else [ring[start:], ring[:stop]]:
+            into.frombytes(part.cast("B"))
+        return into
+
+
+class SharedPage:
+    """The whole memory, made with `create` by the reader and opened by the one writer with `writable`.
+
+    The descriptor is not needed after that. Both sides must give the same `rate_hz`.
+    """
+
+    def __init__(self, fd: int, rate_hz: float, *, writable: bool) -> None:
+        self._fast_room = _fast_room(rate_hz)
+        access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
+        self._map = mmap.mmap(fd, _size(self._fast_room), access=access)
+        self._bytes = memoryview(self._map)
+        self._words = self._bytes[: _WORDS * _WORD].cast("Q")
+        self._histogram = self._bytes[_WORDS * _WORD :][: _BUCKETS * _WORD].cast("Q")
+        self._fence = Fence()
+
+    @classmethod
+    def create(cls, rate_hz: float) -> tuple[SharedPage, int]:
+        """A new memory with everything 0, to read, and its descriptor for the writer, which the caller closes."""
+        fd = os.memfd_create("bubblewatch-sampler", os.MFD_CLOEXEC)
+        try:
+            os.ftruncate(fd, _size(_fast_room(rate_hz)))
+            return cls(fd, rate_hz, writable=False), fd
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def get(self, word: Word) -> int:
+        return int(self._words[word])
+
+    def set(self, word: Word, value: int) -> None:
+        self._words[word] = value
+
+    def ring(self, gpu: int, field: str) -> Ring:
+        """The ring of `field` of the GPU at position `gpu` in the writer's list."""
+        room = self._room(field)
+        start = _RINGS_AT + gpu * _gpu_bytes(self._fast_room)
+        for name in FIELDS:
+            if name == field:
+                break
+            start += _ring_bytes(self._room(name))
+        head = self._bytes[start : start + _WORD].cast("Q")
+        times = self._bytes[start + _WORD :][: room * _WORD].cast("q")
+        values = self._bytes[start + _WORD * (1 + room) :][: room * _WORD].cast("d")
+        return Ring(head, times, values, self._fence)
+
+    def count_call(self, latency_ns: int) -> None:
+        """Add one driver call to the counters and the histogram. Writer only."""
+        self._words[Word.CALLS] += 1
+        self._words[Word.CALL_NS] += latency_ns
+        self._histogram[bucket_of(latency_ns)] += 1
+
+    def call_quantile_s(self, quantile: float) -> float | None:
+        """Latency in seconds below which this share of all calls lay, within 20 %; None before the first call."""
+        counts = self._histogram.tolist()
+        wanted = quantile * sum(counts)
+        below = 0
+        for bucket, count in enumerate(counts):
+            below += count
+            if count and below >= wanted:
+                return upper_edge_ns(bucket) / 1e9
+        return None
+
+    def publish(self, text: bytes) -> None:
+        """Let readers see this status text from now on. ValueError when it is longer than STATUS_ROOM. Writer only."""
+        if len(text) > STATUS_ROOM:
+            raise ValueError(f"a status of {len(text)} bytes")
+        self._words[Word.STATUS_SEQUENCE] += 1
+        self._fence()
+        self._words[Word.STATUS_BYTES] = len(text)
+        self._bytes[_STATUS_AT : _STATUS_AT + len(text)] = text
+        self._fence()
+        self._words[Word.STATUS_SEQUENCE] += 1
+
+    def status(self) -> bytes | None:
+        """The last status text; None when there is none yet, or while one is being written."""
+        sequence = self._words[Word.STATUS_SEQUENCE]
+        if sequence == 0 or sequence % 2:
+            return None
+        self._fence()
+        text = bytes(self._bytes[_STATUS_AT : _STATUS_AT + self._words[Word.STATUS_BYTES]])
+        self._fence()
+        return text if self._words[Word.STATUS_SEQUENCE] == sequence else None
+
+    def _room(self, field: str) -> int:
+        return self._fast_room if field in FAST_FIELDS else SLOW_ROOM
+
+
+def bucket_of(latency_ns: int) -> int:
+    """Number of the histogram bucket that counts this latency."""
+    if latency_ns < _BUCKETS_PER_OCTAVE:
+        return latency_ns
+    octave = latency_ns.bit_length() - 3
+    part = (latency_ns >> octave) & (_BUCKETS_PER_OCTAVE - 1)
+    return min((octave + 1) * _BUCKETS_PER_OCTAVE + part, _BUCKETS - 1)
+
+
+def upper_edge_ns(bucket: int) -> int:
+    """The smallest latency above this bucket; the last bucket has none, and what it counts is longer."""
+    octave, part = divmod(bucket, _BUCKETS_PER_OCTAVE)
+    return part + 1 if octave == 0 else (_BUCKETS_PER_OCTAVE + part + 1) << (octave - 1)
+
+
+_STATUS_AT = (_WORDS + _BUCKETS) * _WORD
+_RINGS_AT = _STATUS_AT + STATUS_ROOM
+
+
+def _fast_room(rate_hz: float) -> int:
+    return round(KEPT_S * min(max(rate_hz, 1.0), MAX_DISTINCT_HZ))
+
+
+def _ring_bytes(room: int) -> int:
+    return _WORD * (1 + 2 * room)
+
+
+def _gpu_bytes(fast_room: int) -> int:
+    return sum(_ring_bytes(fast_room if field in FAST_FIELDS else SLOW_ROOM) for field in FIELDS)
+
+
+def _size(fast_room: int) -> int:
+    return _RINGS_AT + MAX_GPUS * _gpu_bytes(fast_room)

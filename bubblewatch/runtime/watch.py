@@ -1,0 +1,200 @@
+"""The tick: read every source, judge every server, publish one immutable snapshot."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from bubblewatch.diagnose.answer import overall
+from bubblewatch.diagnose.lifecycle import Lifecycle
+from bubblewatch.diagnose.rule import Rule
+from bubblewatch.model.clock import NS, Clock
+from bubblewatch.model.errors import SourceError
+from bubblewatch.model.findings import Scope, Snapshot, SourceHealth, Target, TargetView
+from bubblewatch.model.protocols import ProcessSeen, ProcessSource, TelemetrySource
+from bubblewatch.model.server import Launch, Server
+from bubblewatch.model.signals import Signals
+from bubblewatch.model.telemetry import Telemetry
+from bubblewatch.runtime.assess import Assessment, assess
+from bubblewatch.runtime.server_watch import OpenEndpoint, OpenLog, ServerWatch, server_key
+from bubblewatch.servers.base import Facts, ServerKind
+from bubblewatch.signals.compute import gpu_only
+from bubblewatch.signals.evidence import ServerEvidence, Stated
+
+SCAN_S = 5.0
+"""Time between two looks for servers and at their pages, in seconds: a server takes longer than that to start."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    """What to watch and how to judge it. `wanted` None = every server that is found."""
+
+    window_s: float = 30.0
+    stated: Stated = field(default_factory=Stated)
+    version: str | None = None
+    ignore: tuple[str, ...] = ()
+    wanted: Callable[[ProcessSeen], bool] | None = None
+    one_shot: bool = True
+
+
+class Watcher:
+    """Watches one host through whatever plays its sources. Every method is called from one thread, the one that
+    ticks.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        telemetry: TelemetrySource,
+        processes: ProcessSource,
+        recognise: Callable[[Launch, str], ServerKind | None],
+        open_log: OpenLog,
+        open_endpoint: OpenEndpoint,
+        rules: Sequence[Rule],
+        options: WatchOptions,
+    ) -> None:
+        self._clock = clock
+        self._telemetry = telemetry
+        self._processes = processes
+        self._recognise = recognise
+        self._open_log = open_log
+        self._open_endpoint = open_endpoint
+        self._rules = rules
+        self._options = options
+        self._servers: dict[str, ServerWatch] = {}
+        self._lives: dict[str, Lifecycle] = {}
+        self._started_ns = clock.monotonic_ns()
+        self._next_scan_ns = self._started_ns
+        self._sequence = 0
+        self._failing: set[str] = set()
+
+    @property
+    def servers(self) -> Sequence[ServerWatch]:
+        """Servers under watch, by key."""
+        return [self._servers[key] for key in sorted(self._servers)]
+
+    def tick(self) -> Snapshot:
+        """Read, judge, and give the picture of this moment."""
+        now_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
+        if now_ns >= self._next_scan_ns:
+            self._next_scan_ns = now_ns + round(SCAN_S * NS)
+            self._scan()
+            for server in self._servers.values():
+                self._guarded(f"pages of {server.key}", server.ask)
+        for server in self._servers.values():
+            self._guarded(f"log of {server.key}", partial(server.listen, wall_ns))
+        watched_s = (now_ns - self._started_ns) / NS
+        window_s = self._options.window_s
+        telemetry = self._telemetry.window(now_ns - round(window_s * NS))
+        views, gpu_signals = self._judge(telemetry, now_ns, wall_ns, watched_s)
+        self._sequence += 1
+        return Snapshot(
+            time_ns=wall_ns,
+            answer=overall([view.answer for view in views]),
+            views=views,
+            gpus=tuple(g.gpu for g in telemetry.gpus),
+            gpu_signals=gpu_signals,
+            sources=self._health(),
+            watched_s=watched_s,
+            one_shot=self._options.one_shot,
+            sequence=self._sequence,
+        )
+
+    def _guarded(self, what: str, read: Callable[[], None]) -> None:
+        """Call `read`; a source that fails is logged once and once more when it is back."""
+        try:
+            read()
+        except SourceError as error:
+            if what not in self._failing:
+                self._failing.add(what)
+                log.warning("source fails source=%s error=%s", what, error)
+        else:
+            if what in self._failing:
+                self._failing.discard(what)
+                log.warning("source is back source=%s", what)
+
+    def _scan(self) -> None:
+        try:
+            found = self._processes.scan()
+        except SourceError as error:
+            if "processes" not in self._failing:
+                self._failing.add("processes")
+                log.warning("source fails source=processes error=%s", error)
+            return
+        self._failing.discard("processes")
+        wanted = self._options.wanted
+        present: dict[str, ProcessSeen] = {}
+        for seen in sorted(found, key=lambda s: s.epoch.start_ticks):
+            if wanted is None or wanted(seen):
+                key = server_key(seen)
+                twins = sum(known == key or known.startswith(f"{key}#") for known in present)
+                present[f"{key}#{twins + 1}" if twins else key] = seen
+        for key, seen in present.items():
+            known = self._servers.get(key)
+            if known is not None:
+                known.met(seen)
+                continue
+            kind = self._recognise(seen.launch, seen.title)
+            endpoint = self._open_endpoint(seen, kind.kind if kind else "unknown")
+            self._servers[key] = ServerWatch(key, seen, kind, self._open_log(seen), endpoint, self._options.version)
+            log.info("server found key=%s kind=%s pid=%d", key, kind.kind if kind else "unknown", seen.pid)
+        for key in set(self._servers) - set(present):
+            log.info("server gone key=%s", key)
+            self._servers.pop(key).close()
+            self._lives.pop(key, None)
+
+    def _judge(
+        self, telemetry: Telemetry, now_ns: int, wall_ns: int, watched_s: float
+    ) -> tuple[tuple[TargetView, ...], Mapping[str, Signals]]:
+        options = self._options
+        signals: dict[str, Signals] = dict(gpu_only(telemetry))
+        assessed: list[Assessment] = []
+        for server in self.servers:
+            evidence = server.evidence(telemetry, wall_ns, options.window_s, options.stated)
+            result = assess(evidence, self._rules, options.ignore, watched_s, one_shot=options.one_shot)
+            own = evidence.server.gpus
+            signals |= {uuid: s for uuid, s in result.computed.gpus.items() if uuid in own}
+            assessed.append(result)
+        if not assessed:
+            assessed.append(self._nobody(telemetry, wall_ns, watched_s))
+        if options.one_shot:
+            return tuple(a.view for a in assessed), signals
+        return tuple(self._lived(a, now_ns, wall_ns) for a in assessed), signals
+
+    def _lived(self, assessment: Assessment, now_ns: int, wall_ns: int) -> TargetView:
+        """The view with its findings pending, firing or just resolved."""
+        view = assessment.view
+        life = self._lives.setdefault(view.target.id, Lifecycle())
+        epoch = view.server.epoch if view.server is not None else None
+        findings = life.step(now_ns, assessment.judgements, epoch=epoch, wall_offset_ns=wall_ns - now_ns)
+        return replace(view, findings=findings)
+
+    def _nobody(self, telemetry: Telemetry, wall_ns: int, watched_s: float) -> Assessment:
+        """The view of a host on which no server was found: its GPUs, and what the user told us."""
+        options = self._options
+        evidence = ServerEvidence(
+            server=Server("unknown", "host"),
+            facts=Facts(),
+            telemetry=telemetry,
+            stated=options.stated,
+            now_ns=wall_ns,
+            window_s=options.window_s,
+            live=True,
+        )
+        result = assess(evidence, self._rules, options.ignore, watched_s, one_shot=options.one_shot)
+        return replace(result, view=replace(result.view, target=Target(Scope.HOST, "host"), server=None))
+
+    def _health(self) -> tuple[SourceHealth, ...]:
+        own = (self._telemetry.health(), self._processes.health())
+        return (*own, *(health for server in self.servers for health in server.health()))
+
+    def close(self) -> None:
+        """Let go of every source."""
+        for server in self._servers.values():
+            server.close()
+        self._telemetry.close()

@@ -1,0 +1,245 @@
+"""From words to a `Launch`: shells, wrappers and container tools come off until the server's own command is left."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from bubblewatch.model.errors import UsageError
+from bubblewatch.model.redact import redact_argv
+from bubblewatch.model.server import Launch
+from bubblewatch.sources.serving_env import serving_env
+from bubblewatch.sources.shell_text import ASSIGNMENT, Word, commands_of
+
+_CONTAINER_TOOLS = frozenset({"docker", "podman", "nerdctl"})
+_CONTAINER_SWITCHES = frozenset(
+    {"--detach", "--interactive", "--tty", "--rm", "--init", "--privileged", "--publish-all", "--read-only"}
+    | {"--no-healthcheck", "--oom-kill-disable", "--quiet", "--no-hosts", "--replace", "--tls-verify"}
+)
+"""Options of `docker run` and `podman run` without a value (Docker 27, Podman 5); all others take the next word."""
+
+_CONTAINER_SHORT_SWITCHES = re.compile(r"-[ditPq]+")
+"""Their short forms, which may be run together: `-it`."""
+
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
+_WRAPPERS: Mapping[str, frozenset[str]] = {
+    "exec": frozenset({"-a"}),
+    "nohup": frozenset(),
+    "setsid": frozenset(),
+    "time": frozenset(),
+    "command": frozenset(),
+    "sudo": frozenset({"-u", "--user", "-g", "--group", "-C", "-D", "-h", "-p", "-r", "-t", "-T", "-U"}),
+    "env": frozenset({"-u", "--unset", "-C", "--chdir", "-S", "--split-string"}),
+    "nice": frozenset({"-n", "--adjustment"}),
+    "ionice": frozenset({"-c", "-n"}),
+    "stdbuf": frozenset({"-i", "-o", "-e"}),
+    "numactl": frozenset({"-N", "-m", "-C", "-i", "-p", "-P"}),
+    "taskset": frozenset(),
+    "timeout": frozenset({"-k", "-s", "--kill-after", "--signal"}),
+}
+"""Programs that start another one -> those of their options that take the next word as value."""
+
+_POSITIONAL = {"taskset": 1, "timeout": 1}
+"""How many plain words such a program takes for itself: the CPU mask, the time limit."""
+
+_NOT_FILES = frozenset({"command", "standard input"})
+"""Names of a text that has no lines to point to."""
+
+_EVERYDAY = frozenset(
+    {"tee", "curl", "wget", "grep", "tail", "head", "sleep", "mkdir", "rm", "cp", "ls", "cat", "echo", "printf", "set"}
+    | {"source", ".", "ulimit", "wait", "kill", "pkill", "pip", "pip3", "apt", "apt-get", "git", "trap", "test", "["}
+    | {"chmod", "chown", "sysctl", "modprobe", "nvidia-smi", "conda", "module", "date", "ss", "ip", "huggingface-cli"}
+)
+"""Programs beside the server in scripts and pastes."""
+
+_KEYWORDS = frozenset({"then", "do", "else", "if", "while", "until", "!", "{", "}", "done", "fi"})
+"""Words of the shell's grammar that may stand before a command."""
+
+_DECLARERS = frozenset({"export", "declare", "local", "readonly", "typeset"})
+
+
+@dataclass(slots=True)
+class Command:
+    """One command once the programs around it are taken off."""
+
+    words: list[Word]
+    env: dict[str, Word] = field(default_factory=dict)
+    image: str | None = None
+
+
+def launch_from_text(text: str, name: str) -> Launch:
+    """The launch that shell text `text` describes; `name` says where it comes from (a path, `command`)."""
+    if "\0" in text:
+        return launch_from_words([Word(word, 1) for word in text.rstrip("\0").split("\0")], {}, name)
+    variables: dict[str, str] = {}
+    exported: dict[str, Word] = {}
+    commands: list[tuple[Command, str | None]] = []
+    directory: str | None = None
+    for words in commands_of(text, name, variables):
+        rest, assigned = _split_assignments(list(words))
+        if not rest or rest[0].text in _DECLARERS:
+            _, declared = _split_assignments([word for word in rest[1:] if not word.text.startswith("-")])
+            for variable, word in {**assigned, **declared}.items():
+                old = variables.get(variable, "") if word.text.startswith("+=") else ""
+                variables[variable] = old + word.text.removeprefix("+=")
+                exported[variable] = Word(variables[variable], word.line)
+        elif rest[0].text == "cd" and len(rest) == 2:
+            directory = rest[1].text
+        else:
+            commands.extend((command, directory) for command in unwrap(rest, assigned, name))
+    if not commands:
+        raise UsageError(
+            f"{name}: no command in it", "expected a launch command such as `python -m sglang.launch_server …`"
+        )
+    chosen, directory = max(reversed(commands), key=lambda pair: likelihood(pair[0]))
+    return launch_from_words(
+        chosen.words, {**exported, **chosen.env}, name, image=chosen.image, working_directory=directory
+    )
+
+
+def launch_from_words(
+    words: Sequence[Word],
+    env: Mapping[str, Word],
+    name: str,
+    *,
+    image: str | None = None,
+    working_directory: str | None = None,
+    env_known: bool = False,
+    notes: tuple[str, ...] = (),
+) -> Launch:
+    """A redacted Launch of these words and variables.
+
+    `env_known` says that `env` is the whole truth, so that it stays a mapping when nothing of it bears on serving.
+    """
+    shown = serving_env({variable: word.text for variable, word in env.items()})
+    placed = [(word.text.partition("=")[0], word) for word in words if word.text.startswith("-")]
+    placed += [(variable, env[variable]) for variable in shown]
+    is_file = name not in _NOT_FILES
+    return Launch(
+        argv=tuple(redact_argv([word.text for word in words])),
+        env=shown if shown or env_known else None,
+        where=_place(words[0], name) if is_file and words else name,
+        working_directory=working_directory,
+        places={key: _place(word, name) for key, word in placed} if is_file else {},
+        image=image,
+        notes=notes,
+    )
+
+
+def _place(word: Word, name: str) -> str:
+    return f"{word.file or name}:{word.line}"
+
+
+def _split_assignments(words: list[Word]) -> tuple[list[Word], dict[str, Word]]:
+    """The words after leading `NAME=value` ones, and those; a value of `NAME+=…` keeps its `+=`."""
+    assigned: dict[str, Word] = {}
+    for index, word in enumerate(words):
+        found = ASSIGNMENT.fullmatch(word.text)
+        if found is None:
+            return words[index:], assigned
+        assigned[found["name"]] = Word(("+=" if found["plus"] else "") + found["value"], word.line)
+    return [], assigned
+
+
+def unwrap(words: list[Word], env: Mapping[str, Word], name: str) -> list[Command]:
+    """The command that `words` start once shells, wrappers and container tools are taken off; several for `sh -c`."""
+    env = dict(env)
+    while words:
+        if words[0].text in _KEYWORDS and not words[0].quoted:
+            words = words[1:]
+            continue
+        program = os.path.basename(words[0].text)  # noqa: PTH119 - a word of a command, not a path here
+        if program in _CONTAINER_TOOLS and (unpacked := _unpack_container(words)):
+            return [unpacked]
+        if program in _SHELLS and (script := _shell_script(words)):
+            variables = {variable: word.text for variable, word in env.items()}
+            inner = [
+                _split_assignments(list(found)) for found in commands_of(script.text, name, variables, script.line)
+            ]
+            return [each for rest, more in inner if rest for each in unwrap(rest, {**env, **more}, name)]
+        if program not in _WRAPPERS:
+            return [Command(words, env)]
+        words = _after_options(words[1:], _WRAPPERS[program], _POSITIONAL.get(program, 0))
+        words, assigned = _split_assignments(words)
+        env |= assigned
+    return []
+
+
+def _after_options(words: list[Word], with_value: frozenset[str], positional: int) -> list[Word]:
+    """The words after a wrapper's own options and `positional` words of its own."""
+    index = 0
+    while index < len(words):
+        text = words[index].text
+        if text == "--":
+            index += 1
+            break
+        if text.startswith("-"):
+            index += 2 if text in with_value else 1
+        elif positional:
+            positional -= 1
+            index += 1
+        else:
+            break
+    return words[index:]
+
+
+def _shell_script(words: list[Word]) -> Word | None:
+    """The script of `bash -lc 'script'`; None when the shell runs a file."""
+    for option, script in pairwise(words[1:]):
+        if re.fullmatch(r"-[a-z]*c", option.text):
+            return script
+        if not option.text.startswith("-"):
+            return None
+    return None
+
+
+def _unpack_container(words: list[Word]) -> Command | None:
+    """The command inside `docker run … IMAGE …` with its variables; None for other container commands.
+
+    When only options follow the image, the image's entry point takes them, and the image stands as the program.
+    """
+    verbs = [index for index, word in enumerate(words[:3]) if word.text in {"run", "create"}]
+    if not verbs:
+        return None
+    inner: dict[str, Word] = {}
+    entry: list[Word] = []
+    index = verbs[0] + 1
+    while index < len(words) and words[index].text.startswith("-"):
+        word = words[index]
+        option, equals, value = word.text.partition("=")
+        if option in _CONTAINER_SWITCHES or _CONTAINER_SHORT_SWITCHES.fullmatch(option):
+            index += 1
+            continue
+        if not equals:
+            index += 1
+            value = words[index].text if index < len(words) else ""
+        index += 1
+        if option in {"-e", "--env"} and (found := ASSIGNMENT.fullmatch(value)):
+            inner[found["name"]] = Word(found["value"], word.line)
+        elif option == "--entrypoint":
+            entry = [Word(value, word.line)]
+    if index >= len(words):
+        return None
+    image, rest = words[index], words[index + 1 :]
+    if not rest or (rest[0].text.startswith("-") and not entry):
+        return Command([image, *rest], inner, image.text)
+    commands = unwrap([*entry, *rest], inner, "command")
+    if not commands:
+        return Command([image, *rest], inner, image.text)
+    best = max(reversed(commands), key=likelihood)
+    best.image = image.text
+    return best
+
+
+def likelihood(command: Command) -> tuple[bool, int]:
+    """How likely it is that this command of several is the server's: no everyday tool, with the most options."""
+    program = os.path.basename(command.words[0].text)  # noqa: PTH119 - as above
+    return program not in _EVERYDAY, option_count(command.words)
+
+
+def option_count(words: Sequence[Word]) -> int:
+    """How many of the words look like options."""
+    return sum(word.text.startswith("-") for word in words)

@@ -1,0 +1,102 @@
+"""What imports what, and that importing does nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    """A fresh interpreter that writes no byte code, so that a file opened for writing is the code's own doing."""
+    return subprocess.run(
+        [sys.executable, "-B", "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def loaded_by(code: str) -> set[str]:
+    """Top-level names of the modules that are loaded when the code has run."""
+    ending = "\nimport sys; print(); print(' '.join({name.partition('.')[0] for name in sys.modules}))"
+    done = python(code + ending)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_layers_point_down_and_each_binding_has_one_file() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+WALK = """
+import importlib, pkgutil
+import {package}
+names = [m.name for m in pkgutil.walk_packages({package}.__path__, "{package}.") if not m.name.endswith("__main__")]
+for name in names:
+    importlib.import_module(name)
+"""
+
+
+@pytest.mark.parametrize("code", ["import bubblewatch.cli", WALK.format(package="bubblewatch.app")], ids=["cli", "app"])
+def test_what_only_some_commands_need_is_not_loaded_at_start(code: str) -> None:
+    heavy = {"textual", "pandas", "pyarrow", "pynvml", "systemd", "httpx", "hypercorn"}
+    assert loaded_by(code) & heavy == set()
+
+
+def test_help_comes_without_arithmetic_rules_and_metrics() -> None:
+    code = """
+import sys
+sys.argv = ["bubblewatch", "--help"]
+from bubblewatch.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+"""
+    loaded = loaded_by(code)
+    assert "bubblewatch" in loaded
+    assert loaded & {"numpy", "pandas", "yaml", "prometheus_client", "cel_expr_python"} == set()
+
+
+SIDE_EFFECTS = """
+import json, os, sys, threading
+seen = []
+def hook(event, arguments):
+    if event == "open":
+        path, mode, flags = arguments
+        if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            seen.append([event, str(path)])
+    elif event in {"socket.connect", "socket.bind", "subprocess.Popen", "os.fork", "os.mkdir", "os.putenv", "os.remove",
+                   "os.rename", "signal.signal", "signal.setitimer"}:
+        seen.append([event, repr(arguments)[:200]])
+sys.addaudithook(hook)
+WALK
+seen += [["thread", t.name] for t in threading.enumerate() if t is not threading.main_thread()]
+print(json.dumps([len(names), seen]))
+"""
+
+
+def test_importing_every_module_starts_nothing_and_writes_nothing() -> None:
+    done = python(SIDE_EFFECTS.replace("WALK", WALK.format(package="bubblewatch")))
+    assert done.returncode == 0, done.stderr
+    count, seen = json.loads(done.stdout.splitlines()[-1])
+    assert count >= len(list((ROOT / "bubblewatch").rglob("[a-z]*.py")))
+    assert seen == []

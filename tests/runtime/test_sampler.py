@@ -1,0 +1,400 @@
+"""The sampler process over the compiled stand-in of NVML: a real child, real shared memory, real pynvml."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bubblewatch.model.clock import NS, SystemClock
+from bubblewatch.model.errors import UsageError
+from bubblewatch.model.findings import Health
+from bubblewatch.model.telemetry import FIELDS
+from bubblewatch.runtime.sampler import NullTelemetry, SamplerProcess
+from tests.nvml_shim.shim import Feed, FeedThread, build, calls_made, control, environment, uuid_of
+
+PATIENCE_S = 20.0
+"""How long a test waits for what must come: far beyond what it takes, for a busy machine."""
+HANGING = "latency 3600000000\n"
+
+
+class SkippingClock(SystemClock):
+    """The machine's clock, which a test can set forward: what waits for minutes is then due at once."""
+
+    def __init__(self) -> None:
+        self.ahead_ns = 0
+
+    def monotonic_ns(self) -> int:
+        return super().monotonic_ns() + self.ahead_ns
+
+
+class Host:
+    """A host with three stand-in GPUs, and the samplers that a test starts on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.calls = folder / "calls"
+        self.control = folder / "control"
+        self.clock = SkippingClock()
+        self.feed = Feed(folder / "feed", count=3)
+        self._started: list[SamplerProcess] = []
+
+    def environ(self, init_code: int = 0) -> dict[str, str]:
+        return {**os.environ, **environment(build(), self.feed.path, self.control, self.calls, init_code)}
+
+    def start(self, **options: object) -> SamplerProcess:
+        options = {"environ": self.environ(), "rate_hz": 50.0, **options}
+        sampler = SamplerProcess(self.clock, **options)  # type: ignore[arg-type]
+        self._started.append(sampler)
+        return sampler
+
+    def running(self, **options: object) -> SamplerProcess:
+        sampler = self.start(**options)
+        assert sampler.wait(PATIENCE_S), sampler.health()
+        return sampler
+
+    def close(self) -> None:
+        for sampler in self._started:
+            sampler.close()
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    host = Host(tmp_path)
+    yield host
+    host.close()
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.01)
+
+
+def pid_of(sampler: SamplerProcess) -> int:
+    pid = sampler.cost().pid
+    assert pid is not None
+    return pid
+
+
+def test_readings_of_every_field_reach_the_parent(host: Host) -> None:
+    host.feed.set(1, power_instant_w=412.5, util_ratio=0.5, sm_active_ratio=0.25)
+
+    sampler = host.running()
+    until(lambda: all(len(reading.series) == len(FIELDS) for reading in sampler.window(0).gpus))
+    telemetry = sampler.window(0)
+
+    assert [reading.gpu.uuid for reading in telemetry.gpus] == [uuid_of(0), uuid_of(1), uuid_of(2)]
+    latest = {field: series.values[-1] for field, series in telemetry.gpus[1].series.items()}
+    assert (latest["power_instant_w"], latest["util_ratio"], latest["sm_active_ratio"]) == (412.5, 0.5, 0.25)
+    assert sampler.gpus[2].power_limit_w == 600.0
+
+
+def test_a_window_holds_what_lies_in_it_on_the_clocks_of_this_machine(host: Host) -> None:
+    sampler = host.running()
+    since_ns = time.monotonic_ns()
+    host.feed.set(0, power_instant_w=300.0)
+    until(lambda: len(sampler.window(since_ns).gpus[0].series.get("power_instant_w", ())) > 0)
+
+    telemetry = sampler.window(since_ns)
+
+    series = telemetry.gpus[0].series["power_instant_w"]
+    assert since_ns <= series.times_ns[0] <= series.times_ns[-1] <= telemetry.end_ns
+    assert series.values[-1] == 300.0
+    assert telemetry.start_ns == since_ns
+    assert telemetry.wall_offset_ns == pytest.approx(time.time_ns() - time.monotonic_ns(), abs=NS)
+
+
+def test_a_window_does_not_claim_time_before_the_first_reading(host: Host) -> None:
+    before_ns = time.monotonic_ns()
+    sampler = host.running()
+
+    assert sampler.window(before_ns - 100 * NS).start_ns > before_ns
+
+
+def test_each_refresh_of_a_sensor_is_one_distinct_reading(host: Host) -> None:
+    sampler = host.running(rate_hz=100.0)
+    since_ns = time.monotonic_ns()
+    shown = [200.0 + step for step in range(8)]
+    for watts in shown:
+        host.feed.set(0, power_instant_w=watts)
+        until(lambda: sampler.window(0).gpus[0].series["power_instant_w"].values[-1] == watts)  # noqa: B023 - used at once
+
+    values = list(sampler.window(since_ns).gpus[0].series["power_instant_w"].values)
+
+    assert [value for value in values if value in shown] == shown
+
+
+def test_the_rate_is_kept(host: Host) -> None:
+    sampler = host.running(rate_hz=20.0)
+    start_ticks, start = sampler.cost().ticks, time.monotonic()
+    until(lambda: sampler.cost().ticks >= start_ticks + 20)
+    seconds = time.monotonic() - start
+
+    cost = sampler.cost()
+    # Deadlines are absolute: every one of them was met or counted, however busy this machine is.
+    deadlines = cost.ticks - start_ticks + cost.skipped_ticks
+    assert deadlines >= 20
+    assert seconds > 0.9
+    assert cost.rate_hz == pytest.approx(20.0)
+
+
+def test_health_names_gpus_driver_and_rate(host: Host) -> None:
+    sampler = host.running()
+
+    health = sampler.health()
+
+    assert (health.name, health.health) == ("nvml", Health.OK)
+    assert health.detail == "3 GPUs, driver 570.133.20, 50 Hz"
+    assert health.read_count > 0
+
+
+def test_own_cost_is_known(host: Host) -> None:
+    sampler = host.running()
+    until(lambda: sampler.cost().ticks > 5)
+
+    cost = sampler.cost()
+
+    assert cost.calls > 5 * 3
+    assert cost.call_p50_s is not None
+    assert cost.call_p99_s is not None
+    assert 0 < cost.call_p50_s <= cost.call_p99_s
+    assert cost.cpu_s > 0
+    assert cost.restarts == 0
+
+
+def test_processes_are_known_with_the_first_readings(host: Host) -> None:
+    host.feed.processes(0, [(4711, 1000), (4712, 2000)])
+
+    sampler = host.running()
+
+    assert sampler.processes() == {
+        uuid_of(0): ((4711, 1000 * 2**20), (4712, 2000 * 2**20)),
+        uuid_of(1): (),
+        uuid_of(2): (),
+    }
+
+
+@pytest.mark.parametrize("options", [{"exclude": ["1"]}, {"only": ["0", uuid_of(2)]}])
+def test_gpus_that_were_not_chosen_get_no_call(host: Host, options: dict[str, object]) -> None:
+    sampler = host.running(**options)
+    until(lambda: sampler.cost().ticks > 60)
+
+    assert [gpu.index for gpu in sampler.gpus] == [0, 2]
+    assert {gpu for _, gpu in calls_made(host.calls)} == {None, 0, 2}
+
+
+def test_a_gpu_that_is_not_there_is_the_users_error_and_is_not_asked_for_again(host: Host) -> None:
+    sampler = host.start(only=["7"])
+
+    with pytest.raises(UsageError, match="no GPU 7"):
+        sampler.wait(PATIENCE_S)
+
+    host.clock.ahead_ns = 3600 * NS
+    sampler.supervise()
+    assert sampler.cost().restarts == 0
+    assert sampler.health().health is Health.ABSENT
+
+
+@pytest.mark.parametrize("rate_hz", [0.0, -1.0, 201.0, math.nan])
+def test_a_rate_that_cannot_be_is_the_users_error(host: Host, rate_hz: float) -> None:
+    with pytest.raises(UsageError, match="rate"):
+        host.start(rate_hz=rate_hz)
+
+
+@pytest.mark.parametrize(
+    ("init_code", "health", "words"),
+    [(9, Health.ABSENT, "modprobe"), (18, Health.ABSENT, "reboot"), (4, Health.DENIED, "/dev/nvidia")],
+)
+def test_a_driver_that_does_not_start_is_said_with_what_to_do(
+    host: Host, init_code: int, health: Health, words: str
+) -> None:
+    sampler = host.start(environ=host.environ(init_code))
+
+    assert not sampler.wait(PATIENCE_S)
+    assert sampler.health().health is health
+    assert words in sampler.health().mend
+    assert sampler.window(0).gpus == ()
+
+
+def test_no_library_is_absent_and_not_an_error(host: Host, tmp_path: Path) -> None:
+    sampler = host.start(environ={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)})
+
+    assert not sampler.wait(PATIENCE_S)
+    assert sampler.health().health is Health.ABSENT
+    assert "libnvidia-ml.so.1" in sampler.health().detail
+
+
+def test_a_driver_without_gpus_is_absent(host: Host) -> None:
+    sampler = host.start(environ={**host.environ(), "FAKE_NVML_FEED": ""})
+
+    assert not sampler.wait(PATIENCE_S)
+    assert sampler.health().health is Health.ABSENT
+    assert "no GPU" in sampler.health().detail
+
+
+def test_a_driver_that_comes_later_is_found(host: Host) -> None:
+    control(host.control, "error nvmlDeviceGetCount_v2 9\n")
+    sampler = host.start()
+    assert not sampler.wait(PATIENCE_S)
+
+    control(host.control, "")
+    host.clock.ahead_ns = 2 * NS
+    until(lambda: sampler.health().health is Health.OK)
+
+    assert len(sampler.gpus) == 3
+
+
+def test_a_lost_gpu_degrades_and_the_others_are_still_read(host: Host) -> None:
+    sampler = host.running()
+    control(host.control, "lost 1\n")
+    until(lambda: sampler.health().health is Health.DEGRADED)
+    since_ns = time.monotonic_ns()
+    host.feed.set(0, power_instant_w=222.0)
+    until(lambda: "power_instant_w" in sampler.window(since_ns).gpus[0].series)
+
+    assert "GPU 1" in sampler.health().detail
+    assert "lost" in sampler.health().detail
+    assert math.isnan(sampler.window(0).gpus[1].series["power_instant_w"].values[-1])
+    assert sampler.window(since_ns).gpus[0].series["power_instant_w"].values[-1] == 222.0
+
+
+def test_all_gpus_lost_is_lost(host: Host) -> None:
+    sampler = host.running()
+    control(host.control, "lost 0\nlost 1\nlost 2\n")
+
+    until(lambda: sampler.health().health is Health.LOST)
+
+
+def test_a_call_that_hangs_is_seen_and_close_does_not_wait_for_it(host: Host) -> None:
+    sampler = host.running()
+    pid = pid_of(sampler)
+    control(host.control, HANGING)
+    until(lambda: sampler.window(time.monotonic_ns() - NS // 10).gpus[0].series.keys() == set())
+
+    host.clock.ahead_ns = 3 * NS
+    health = sampler.health()
+    sampler.close()
+
+    assert health.health is Health.DEGRADED
+    assert "a call hangs on GPU" in health.detail
+    until(lambda: not Path(f"/proc/{pid}").exists())
+    assert sampler.health().health is Health.OFF
+
+
+def test_a_sampler_that_hangs_for_long_is_replaced_and_its_readings_stay(host: Host) -> None:
+    sampler = host.running()
+    first = pid_of(sampler)
+    began_ns = sampler.window(0).gpus[0].series["power_instant_w"].times_ns[0]
+    control(host.control, HANGING)
+    until(lambda: sampler.window(time.monotonic_ns() - NS // 10).gpus[0].series.keys() == set())
+    control(host.control, "")
+
+    host.clock.ahead_ns = 61 * NS
+    sampler.supervise()
+    until(lambda: sampler.health().detail.endswith("signal 9"))
+    host.clock.ahead_ns += 2 * NS
+    sampler.supervise()
+    host.clock.ahead_ns = 0
+    until(lambda: sampler.health().health is Health.OK)
+
+    assert pid_of(sampler) != first
+    assert sampler.window(0).gpus[0].series["power_instant_w"].times_ns[0] == began_ns
+
+
+def test_a_killed_sampler_is_started_again_and_its_readings_stay(host: Host) -> None:
+    sampler = host.running()
+    began_ns = sampler.window(0).gpus[0].series["power_instant_w"].times_ns[0]
+    os.kill(pid_of(sampler), signal.SIGKILL)
+    until(lambda: "signal 9" in sampler.health().detail)
+    between = sampler.window(0)
+    host.clock.ahead_ns = 2 * NS
+    sampler.supervise()
+    host.clock.ahead_ns = 0
+    until(lambda: sampler.health().health is Health.OK)
+    host.feed.set(0, power_instant_w=333.0)
+    until(lambda: sampler.window(0).gpus[0].series["power_instant_w"].values[-1] == 333.0)
+
+    series = sampler.window(0).gpus[0].series["power_instant_w"]
+    assert sampler.cost().restarts == 1
+    assert between.gpus[0].series["power_instant_w"].times_ns[0] == began_ns
+    assert series.times_ns[0] == began_ns
+    assert list(series.times_ns) == sorted(set(series.times_ns))
+    assert [gpu.index for gpu in sampler.gpus] == [0, 1, 2]
+
+
+def test_a_sampler_that_cannot_start_is_tried_with_growing_pauses(host: Host) -> None:
+    sampler = host.start(environ=host.environ(init_code=9))
+    restarts = []
+    for _ in range(6):
+        until(lambda: sampler.health().health is Health.ABSENT and sampler.cost().pid is None)
+        for _ in range(4):  # four looks, a second apart
+            host.clock.ahead_ns += NS
+            sampler.supervise()
+        restarts.append(sampler.cost().restarts)
+
+    assert restarts[0] == 1
+    assert restarts[-1] < 6
+
+
+PARENT = """
+import os, sys, time
+from bubblewatch.model.clock import SystemClock
+from bubblewatch.runtime.sampler import SamplerProcess
+sampler = SamplerProcess(SystemClock(), os.environ)
+sampler.wait(20)
+print(sampler.cost().pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("faults", ["", HANGING])
+def test_the_sampler_ends_with_its_parent_even_in_a_call_that_hangs(host: Host, faults: str) -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT], env=host.environ(), stdout=subprocess.PIPE) as parent:
+        assert parent.stdout
+        pid = int(parent.stdout.readline())
+        control(host.control, faults)
+        parent.kill()
+
+    until(lambda: not Path(f"/proc/{pid}").exists())
+
+
+def test_the_sampler_imports_nothing_from_the_working_directory(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pynvml.py").write_text("raise SystemExit('not me')")
+    monkeypatch.chdir(tmp_path)
+
+    assert host.start().wait(PATIENCE_S)
+
+
+def test_a_simulated_host_speaks_through_the_stand_in(host: Host) -> None:
+    def sensor_state(gpu: int, time_ns: int) -> dict[str, float]:
+        tenths = time_ns // (NS // 10)
+        return {"power_instant_w": 100.0 + gpu + tenths % 7, "energy_j": tenths * 10.0, "util_ratio": 0.25}
+
+    with FeedThread(host.feed, sensor_state, time.monotonic_ns):
+        sampler = host.running()
+        until(lambda: len(sampler.window(0).gpus[2].series["energy_j"]) >= 8)
+        telemetry = sampler.window(0)
+
+    assert telemetry.gpus[2].series.keys() == {"power_instant_w", "energy_j", "util_ratio", "mem_util_ratio"}
+    energy = telemetry.gpus[2].series["energy_j"]
+    assert list(energy.values) == sorted(energy.values)
+    assert sampler.unsupported[uuid_of(0)].keys() >= {"sm_active_ratio", "temperature_c"}
+
+
+def test_no_telemetry_when_none_was_asked_for() -> None:
+    none = NullTelemetry()
+
+    assert none.window(5).gpus == ()
+    assert none.processes() == {}
+    assert none.health().health is Health.OFF
+    none.close()
