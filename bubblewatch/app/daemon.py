@@ -78,7 +78,9 @@ def listen_address(text: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-def _watcher(options: DaemonOptions, rules: Sequence[Rule], clock: Clock) -> tuple[Watcher, Callable[[], int | None] | None]:
+def _watcher(
+    options: DaemonOptions, rules: Sequence[Rule], clock: Clock
+) -> tuple[Watcher, Callable[[], int | None] | None]:
     if options.scenario is None:
         live = LiveOptions(
             gpus=options.gpus, rate_hz=options.rate_hz, nvml=options.nvml, ignore=options.ignore, one_shot=False

@@ -23,6 +23,7 @@ from bubblewatch.sources.endpoint import ServerMetrics
 from bubblewatch.sources.journal import open_journal
 from bubblewatch.sources.logfile import LogFileSource
 from bubblewatch.sources.process import LinuxProcesses
+from bubblewatch.sources.systemd_unit import Systemd, unit_name
 
 FIRST_READING_S = 10.0
 """How long a diagnosis waits for NVML's first readings, in seconds: without persistence mode the driver initialises
@@ -101,6 +102,7 @@ def live_watcher(
     processes = LinuxProcesses(
         recognise=lambda launch, title: registry.recognise(launch, title) is not None,
         gpu_holders=lambda: {uuid: [pid for pid, _ in held] for uuid, held in telemetry.processes().items()},
+        systemd=Systemd(),
     )
     watcher = Watcher(
         clock=clock,
@@ -108,7 +110,7 @@ def live_watcher(
         processes=processes,
         recognise=registry.recognise,
         open_log=lambda seen: _open_log(seen, start_ns, clock),
-        open_endpoint=_open_endpoint,
+        open_endpoint=lambda seen, kind: _open_endpoint(seen, kind, clock),
         rules=rules,
         options=WatchOptions(
             window_s=options.seconds,
@@ -125,7 +127,7 @@ def live_watcher(
 
 def _wanted(options: LiveOptions, processes: LinuxProcesses) -> Callable[[ProcessSeen], bool] | None:
     if options.unit is not None:
-        unit = options.unit if "." in options.unit else f"{options.unit}.service"
+        unit = unit_name(options.unit)
         return lambda seen: seen.unit == unit
     if options.container is not None:
         return lambda seen: seen.container is not None and seen.container.startswith(options.container or "")
@@ -155,8 +157,8 @@ def _birth_ns(seen: ProcessSeen, clock: Clock) -> int:
     return clock.wall_ns() - round((age_s + 1.0) * NS)
 
 
-def _open_endpoint(seen: ProcessSeen, kind: str) -> EndpointSource | None:
-    return ServerMetrics(f"http://127.0.0.1:{seen.port}", kind) if seen.port is not None else None
+def _open_endpoint(seen: ProcessSeen, kind: str, clock: Clock) -> EndpointSource | None:
+    return ServerMetrics(f"http://127.0.0.1:{seen.port}", kind, clock) if seen.port is not None else None
 
 
 def diagnose_live(options: LiveOptions, rules: Sequence[Rule], progress: TextIO | None) -> tuple[Snapshot, bool]:

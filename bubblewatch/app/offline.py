@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bubblewatch.diagnose.rule import Rule
@@ -12,7 +12,7 @@ from bubblewatch.model.findings import Health, Snapshot, SourceHealth
 from bubblewatch.model.logs import Event, LogLine, SettingsSeen, VersionSeen
 from bubblewatch.model.server import Launch, Server
 from bubblewatch.model.telemetry import Telemetry
-from bubblewatch.runtime.assess import assess, facts_of, resolved_settings
+from bubblewatch.runtime.assess import assess, facts_of, with_settings
 from bubblewatch.servers import registry
 from bubblewatch.servers.base import ServerKind
 from bubblewatch.signals.evidence import ServerEvidence, Stated
@@ -96,7 +96,7 @@ def _evidence(
         version_basis="stated" if files.version else "log" if printed else "",
         launch=launch,
     )
-    server = replace(server, settings=resolved_settings(kind, server, events))
+    server = with_settings(kind, server, events)
     bounds = kind.version_bounds(lines) if kind else None
     return ServerEvidence(
         server=server,

@@ -142,7 +142,8 @@ class Server:
 
     `key` is unit, container or workload, else a hash of argv: it survives restarts. `kind` is `sglang`, `vllm`, … or
     `unknown`. `version` None = not established; `version_basis` says how it is known. `gpus` maps the uuid of each GPU
-    that its processes use to their rank (None = rank not known).
+    that its processes use to their rank (None = rank not known). `asked` are the settings as the launch asks for them,
+    `settings` those that hold as far as the evidence goes.
     """
 
     kind: str
@@ -156,5 +157,6 @@ class Server:
     port: int | None = None
     launch: Launch | None = None
     settings: Settings = field(default_factory=Settings)
+    asked: Settings = field(default_factory=Settings)
     gpus: Mapping[str, Rank | None] = field(default_factory=dict)
     birth: BirthRecord | None = None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from bubblewatch.model.findings import Finding, Remedy, Severity, State, TargetView
 from bubblewatch.report.layout import Line, Span, Style, labelled, span, with_right
-from bubblewatch.report.words import LABEL_COLUMNS, evidence_words, gain_words, joined, sentence, title_target
+from bubblewatch.report.words import LABEL_COLUMNS, evidence_words, gain_words, sentence, title_target
 
 INDENT = 2
 """Columns before the lines of a finding."""
@@ -30,8 +30,9 @@ def finding_lines(
     """
     block = _Block(width)
     block.lines.append(_title(finding, number, numbers, view, width))
-    if sentence(finding.summary) not in quoted:
-        block.say("", sentence(finding.summary))
+    summary = " ".join(sentence(finding.summary).split())
+    if summary not in quoted:
+        block.say("", summary)
     if finding.held_back_by:
         _say_gain(block, finding)
         return block.lines
@@ -96,7 +97,7 @@ def _say_facts(block: _Block, finding: Finding) -> None:
     if (more := len(finding.evidence) - FACTS_SHOWN) > 0:
         block.go_on(f"and {more} more in --json", Style.FAINT)
     if finding.missing:
-        block.say("without", joined(list(finding.missing)), Style.FAINT)
+        block.say("without", "; ".join(finding.missing), Style.FAINT)
 
 
 def _say_remedy(block: _Block, remedy: Remedy) -> None:

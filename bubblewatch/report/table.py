@@ -76,7 +76,7 @@ def _rate(signals: Signals) -> str:
 
 def _stages(signals: Signals) -> str:
     busy, stages = _finite(signals, "pipeline.stages_busy"), _finite(signals, "pipeline.stages")
-    return "" if busy is None or stages is None else f"S {figure(busy)} of {stages:.0f}"
+    return "" if busy is None or stages is None else f"S {busy:.1f} of {stages:.0f}"
 
 
 def _rows(gpus: Iterable[tuple[GpuInfo, Rank | None]], snapshot: Snapshot) -> Table:

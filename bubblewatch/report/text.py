@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from bubblewatch.model.findings import Answer, Finding, Health, Snapshot, SourceHealth, State, TargetView
+from bubblewatch.model.signals import Evidence
 from bubblewatch.model.visible import visible
-from bubblewatch.report.finding_text import finding_lines
+from bubblewatch.report.finding_text import FACTS_SHOWN, finding_lines
 from bubblewatch.report.layout import EMPTY, Line, Style, labelled, plain, span, with_right
 from bubblewatch.report.order import worst_first
 from bubblewatch.report.words import (
@@ -101,13 +103,25 @@ def _view(view: TargetView, width: int) -> list[Line]:
     lines = _verdict(view, shown, width)
     if measured := measured_words(view.signals):
         lines += labelled("NOW", measured, width, COLUMN)
-    quoted = " ".join(part.text.strip() for line in lines for part in line)
+    quoted = " ".join(plain(lines).split())
     numbers = _numbers(shown)
-    for number, finding in enumerate(shown, start=1):
+    for number, finding in enumerate(_each_fact_once(shown), start=1):
         if finding.name != Answer.HEALTHY:
             lines += [EMPTY, *finding_lines(finding, number, numbers, view=view, quoted=quoted, width=width)]
     lines += _tail(view, width)
     return lines
+
+
+def _each_fact_once(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings without the facts that an earlier one shows: several rest on the same lines."""
+    told: set[Evidence] = set()
+    fresh = []
+    for finding in findings:
+        new = tuple(fact for fact in finding.evidence if fact not in told)
+        if not finding.held_back_by:
+            told.update(new[:FACTS_SHOWN])
+        fresh.append(replace(finding, evidence=new))
+    return fresh
 
 
 def _numbers(findings: Iterable[Finding]) -> dict[str, int]:

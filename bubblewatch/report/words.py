@@ -137,7 +137,7 @@ def _work_words(signals: Signals) -> str:
     busy, stages = signals.number("pipeline.stages_busy"), signals.number("pipeline.stages")
     if busy is not None and stages is not None and stages > 1:
         basis = signals.value("pipeline.basis") or signals.known["pipeline.stages_busy"].basis
-        return f"{figure(busy)} of {stages:.0f} stages at work (S{_by(str(basis))})"
+        return f"{busy:.1f} of {stages:.0f} stages at work (S{_by(str(basis))})"
     duty = signals.number("duty.median")
     if duty is None:
         return ""
@@ -152,7 +152,7 @@ def gain_words(gain: Gain) -> str:
     """`95.6 -> 115-190 tok/s (model)`, `x1-1.25 (…)` or `uncertain: …`."""
     ends = [figure(end) for end in (gain.low, gain.high) if end is not None]
     if not ends:
-        return f"uncertain: {gain.assumption}"
+        return f"uncertain: {gain.assumption.removeprefix('uncertain: ')}"
     span = "-".join(dict.fromkeys(ends))
     if gain.unit == "x":
         size = f"x{span}"

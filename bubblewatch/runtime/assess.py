@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bubblewatch.diagnose.answer import answer
 from bubblewatch.diagnose.judge import Judgement, judge_all
@@ -26,15 +26,16 @@ class Assessment:
     computed: Computed
 
 
-def resolved_settings(kind: ServerKind | None, server: Server, events: Sequence[Event]) -> Settings:
-    """Launch settings overridden by those that the server printed itself, the newest print last."""
-    settings = Settings()
+def with_settings(kind: ServerKind | None, server: Server, events: Sequence[Event]) -> Server:
+    """The server with what its launch asks for, and what holds: what it printed itself, the newest print last, wins."""
+    asked = Settings()
     if kind is not None and server.launch is not None and server.launch.argv:
-        settings = kind.settings(server.launch, server.version)
+        asked = kind.settings(server.launch, server.version)
+    settings = asked
     for event in events:
         if isinstance(event, SettingsSeen):
             settings = event.settings.over(settings)
-    return settings
+    return replace(server, settings=settings, asked=asked)
 
 
 def facts_of(kind: ServerKind | None, server: Server, events: Sequence[Event], bounds: Bounds | None) -> Facts:

@@ -24,7 +24,7 @@ from bubblewatch.model.logs import (
 from bubblewatch.model.protocols import EndpointReading, EndpointSource, LogSource, ProcessSeen
 from bubblewatch.model.server import BirthRecord, Server
 from bubblewatch.model.telemetry import Telemetry
-from bubblewatch.runtime.assess import facts_of, resolved_settings
+from bubblewatch.runtime.assess import facts_of, with_settings
 from bubblewatch.servers.base import ServerKind
 from bubblewatch.servers.versions import Bounds
 from bubblewatch.signals.evidence import ServerEvidence, Stated
@@ -139,11 +139,10 @@ class ServerWatch:
             launch=seen.launch,
             gpus=ranks,
         )
-        settings = resolved_settings(kind, server, self._birth)
-        complete = self._birth_complete()
+        server = with_settings(kind, server, self._birth)
         lines = tuple(e.line.text for e in self._birth)
-        birth = BirthRecord(seen.launch.argv, lines, settings, complete)
-        return replace(server, settings=settings, birth=birth)
+        birth = BirthRecord(seen.launch.argv, lines, server.settings, self._birth_complete())
+        return replace(server, birth=birth)
 
     def _version(self) -> tuple[str | None, str]:
         if self._stated_version is not None:

@@ -86,7 +86,7 @@ def _base(word: str) -> str:
 
 def _shell_words(script: str) -> list[str]:
     """Words of a shell script, up to the first operator behind the server's start; [] when quotes do not match."""
-    lexer = shlex.shlex(script[:_SCRIPT_LIMIT], posix=True, punctuation_chars="();<>|&\n")
+    lexer = shlex.shlex(script[:_SCRIPT_LIMIT].replace("\\\n", " "), posix=True, punctuation_chars="();<>|&\n")
     lexer.whitespace = " \t\r"
     lexer.whitespace_split = True
     lexer.commenters = ""

@@ -14,8 +14,8 @@ from bubblewatch.servers.vllm import VLLM
 KNOWN: tuple[ServerKind, ...] = (SGLang(), VLLM())
 """Every kind, in the order in which they are asked."""
 
-LINES_LOOKED_AT = 20_000
-"""Lines that are looked at to tell whose log it is: start-up and some minutes of work of any server."""
+LINES_LOOKED_AT = 5_000
+"""Lines that are looked at to tell whose log it is: start-up and the first minutes of work of any server."""
 
 
 def recognise(launch: Launch, title: str = "") -> ServerKind | None:

@@ -25,7 +25,7 @@ class Version:
     """One version, ordered as packages order them: 0.5.6rc1 < 0.5.6 < 0.5.6.post2 < 0.5.7.
 
     A local part (`+cu129`) and whatever follows the last understood part do not count. A development build of a post
-    release counts as that post release.
+    release or of a candidate counts as that.
     """
 
     release: tuple[int, ...]
@@ -44,10 +44,10 @@ class Version:
         numbers += [0] * (_PARTS - len(numbers))
         if found["post"] is not None:
             return cls(tuple(numbers), _POST, int(found["post"] or 0))
-        if found["dev"] is not None:
-            return cls(tuple(numbers), _DEV, int(found["dev"] or 0))
         if found["pre"] is not None:
             return cls(tuple(numbers), _PRE, int(found["pre_number"] or 0))
+        if found["dev"] is not None:
+            return cls(tuple(numbers), _DEV, int(found["dev"] or 0))
         return cls(tuple(numbers))
 
     def __str__(self) -> str:

@@ -19,13 +19,26 @@ def _sure(setting: Setting | None) -> Confidence:
     return Confidence.CERTAIN if setting is None else _SURE.get(setting.origin, Confidence.CERTAIN)
 
 
-def setting_evidence(setting: Setting, server: Server) -> Evidence:
-    """The place and the words of a setting, as a person would look it up."""
-    where = str(setting.origin)
-    if setting.origin in (Origin.ARGV, Origin.ENVIRONMENT) and server.launch is not None:
-        where = f"{setting.origin} of {server.launch.where}"
-    kind = EvidenceKind.LOG if setting.origin is Origin.LOG else EvidenceKind.SETTING
-    return Evidence(kind, where, setting.evidence or f"{setting.name}={setting.value}")
+def setting_evidence(setting: Setting | None, server: Server) -> list[Evidence]:
+    """Where this setting is written, as a person would look it up: in the launch that asks for it, and in the log.
+
+    A default that nobody wrote down has no evidence; nor has None.
+    """
+    if setting is None:
+        return []
+    asked = server.asked.values.get(setting.name)
+    written = [s for s in (asked, setting) if s is not None and s.origin is not Origin.DEFAULT]
+    return list(dict.fromkeys(_written(s, server) for s in written))
+
+
+def _written(setting: Setting, server: Server) -> Evidence:
+    words = setting.evidence or f"{setting.name}={setting.value}"
+    launch = server.launch
+    if setting.origin not in (Origin.ARGV, Origin.ENVIRONMENT) or launch is None:
+        kind = EvidenceKind.LOG if setting.origin is Origin.LOG else EvidenceKind.SETTING
+        return Evidence(kind, str(setting.origin), words)
+    place = launch.places.get(words.partition(" ")[0].partition("=")[0], launch.where)
+    return Evidence(EvidenceKind.SETTING, str(setting.origin), f"{words} ({place})")
 
 
 def _line(event: Event) -> Evidence:
@@ -41,8 +54,7 @@ def write_launch(book: Notebook, evidence: ServerEvidence, pace: DecodePace) -> 
     lacking = "the launch command was not read" if server.launch is None else "the launch does not say"
     for name, value in (("parallel.pp", facts.pp), ("parallel.tp", facts.tp), ("parallel.dp", facts.dp)):
         setting = server.settings.values.get(f"{name.removeprefix('parallel.')}_size")
-        proof = [setting_evidence(setting, server)] if setting and setting.origin is not Origin.DEFAULT else []
-        book.know(name, value, "launch", _sure(setting), proof, otherwise=lacking)
+        book.know(name, value, "launch", _sure(setting), setting_evidence(setting, server), otherwise=lacking)
     sized = [e for e in evidence.events if isinstance(e, PoolSized) and e.max_running is not None]
     if sized:
         book.know("limits.max_running", sized[-1].max_running, "log", Confidence.CERTAIN, [_line(sized[-1])])
@@ -81,20 +93,19 @@ def _write_graphs(book: Notebook, evidence: ServerEvidence, pace: DecodePace) ->
         book.know("graphs.decode_share", pace.graph_share, "log", Confidence.HIGH, [share])
     off = [e for e in events if isinstance(e, GraphOff) and e.phase in ("decode", "all") and not e.expected]
     setting = facts.decode_graphs_setting
-    proof = [setting_evidence(setting, server)] if setting and setting.origin is not Origin.DEFAULT else []
+    proof = setting_evidence(setting, server)
     said = book.get("graphs.decode_share")
     told = list(said.evidence) if said else []
+    never = _ready_without_capture(evidence) if not captured else None
     if facts.decode_graphs is False and (pace.graph_share or 0.0) < 0.5:
-        book.know("graphs.decode_enabled", False, "setting", Confidence.CERTAIN, [*proof, *map(_line, off[:1]), *told])
+        seen = [*proof, *([never] if never else []), *map(_line, off[:1]), *told]
+        book.know("graphs.decode_enabled", False, "setting", Confidence.CERTAIN, seen)
     elif off and not captured:
         book.know("graphs.decode_enabled", False, "log", Confidence.CERTAIN, [_line(off[0]), *told])
     elif captured:
         book.know("graphs.decode_enabled", True, "log", Confidence.CERTAIN, [_line(captured[-1])])
-    elif evidence.birth_complete and facts.capture_is_logged and any(isinstance(e, Ready) for e in events):
-        ready = next(e for e in events if isinstance(e, Ready))
-        text = "ready with no line that a decode graph was captured"
-        proof = [_line(ready), Evidence(EvidenceKind.LOG, "log", text)]
-        book.know("graphs.decode_enabled", False, "log", Confidence.HIGH, [*proof, *told])
+    elif never is not None:
+        book.know("graphs.decode_enabled", False, "log", Confidence.HIGH, [never, *told])
     elif pace.graph_share is not None and pace.graph_share >= 0.5:
         book.know("graphs.decode_enabled", True, "log", Confidence.HIGH, told)
     elif facts.decode_graphs is not None:
@@ -104,12 +115,20 @@ def _write_graphs(book: Notebook, evidence: ServerEvidence, pace: DecodePace) ->
         book.lack("graphs.decode_enabled", "neither the launch nor the start-up lines were read")
 
 
+def _ready_without_capture(evidence: ServerEvidence) -> Evidence | None:
+    """That the server was ready without having captured decode graphs; None when it says so or this cannot be seen."""
+    is_ready = any(isinstance(e, Ready) for e in evidence.events)
+    if not (is_ready and evidence.birth_complete and evidence.facts.capture_is_logged):
+        return None
+    return Evidence(EvidenceKind.LOG, "log", "ready, with no line before it that decode graphs were captured")
+
+
 def _write_ring(book: Notebook, evidence: ServerEvidence, lacking: str) -> None:
     """The slot ring as configured: how many slots, how many requests each may hold, the depth."""
     facts, server = evidence.facts, evidence.server
     book.know("depth.available", facts.depth_available, "version", otherwise="the version is not known")
     depth = server.settings.values.get("pp_async_batch_depth")
-    proof = [setting_evidence(depth, server)] if depth and depth.origin is not Origin.DEFAULT else []
+    proof = setting_evidence(depth, server)
     book.know("depth.value", facts.depth, "launch", _sure(depth), proof, otherwise=lacking)
     book.know("slots.ring", facts.ring_slots, "launch", otherwise=lacking)
     book.know("slots.capacity", facts.slot_capacity, "launch", otherwise="the admission limit is not known")

@@ -1,4 +1,4 @@
-"""One unit's lines out of the systemd journal: through systemd-python where it is installed, else through journalctl."""
+"""One unit's lines out of the systemd journal: through systemd-python where it is there, else through journalctl."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def open_journal(
 class JournalSource:
     """Lines of one unit by systemd-python; a LogSource for one thread.
 
-    The first reads give what was written since `since_ns` (wall time, the server's start): the first `head_entries` and
-    the newest `tail_entries`, all of it when there is less; then what is new. With `cursor`, reading goes on behind that
-    entry, and `health` tells when it is no longer there. `path`: a folder of journal files instead of the host's.
+    The first reads give what was written since `since_ns` (wall time, the server's start): the first `head_entries`
+    and the newest `tail_entries`, all of it when there is less; then what is new. With `cursor`, reading goes on behind
+    that entry, and `health` tells when it is no longer there. `path`: a folder of journal files instead of the host's.
     The journal may come later and its files may be rotated or removed. Raises SourceUnavailable without systemd-python.
     """
 
@@ -140,7 +140,7 @@ class JournalSource:
         return True
 
     def _new_entries(self, reader: Reader) -> Iterator[Entry]:
-        """At most READ_LIMIT entries. Behind a seek to a cursor comes its own entry first, or another if that is gone."""
+        """At most READ_LIMIT entries. After a seek to a cursor its own entry comes first, another if that is gone."""
         count = self._log.entry_count
         last = min(count + READ_LIMIT, self._head_entries) if self._in_head else count + READ_LIMIT
         while count < last:

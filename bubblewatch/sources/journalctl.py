@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess  # noqa: S404 - journalctl is the only other way to read the journal
+import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -30,12 +30,12 @@ from bubblewatch.sources.journal_unit import (
 CHUNK_BYTES = 1024 * 1024
 """Bytes taken from the child at once; its pipe holds 64 KiB, so it waits for us and not we for it."""
 
-RECORD_BYTES = 16 * 1024 * 1024
-"""A longer JSON record is given up: no log line that matters is near it."""
+BUFFER_BYTES = 32 * 1024 * 1024
+"""What is held of the child's output at most: 20,000 entries take about 10 MB. A longer single record is given up."""
 
 
 class JournalctlSource:
-    """Lines of one unit by a `journalctl --follow` child; a LogSource for one thread, as JournalSource in every respect.
+    """Lines of one unit by a `journalctl --follow` child; a LogSource for one thread, otherwise as JournalSource.
 
     The child answers a little later than the first read. Raises SourceUnavailable when it cannot be started.
     """
@@ -61,7 +61,7 @@ class JournalctlSource:
         self._head_entries = head_entries
         self._tail_entries = tail_entries
         self._in_head = cursor is None
-        self._only_after_us: int | None = None
+        self._head_end: Entry | None = None
         self._resuming: str | None = None
         self._buffer = bytearray()
         self._had_files = False
@@ -141,7 +141,7 @@ class JournalctlSource:
         if last is None:
             return
         self.close()
-        self._only_after_us = last.time_us
+        self._head_end = last
         self._child = self._start(None, newest=self._tail_entries)
 
     def _new_entries(self) -> list[Entry]:
@@ -157,14 +157,14 @@ class JournalctlSource:
 
     def _records(self, limit: int) -> list[bytes]:
         """Whole JSON records that have come, at most `limit`; the rest stays in the buffer and in the pipe."""
-        while self._buffer.count(b"\n") < limit:
+        while len(self._buffer) < BUFFER_BYTES and self._buffer.count(b"\n") < limit:
             chunk = self._chunk()
             if not chunk:
                 break
             self._buffer += chunk
         records = bytes(self._buffer).split(b"\n", limit)
         self._buffer = bytearray(records.pop())
-        if len(self._buffer) > RECORD_BYTES and b"\n" not in self._buffer:
+        if len(self._buffer) >= BUFFER_BYTES and not records:
             self._buffer.clear()
         return records
 
@@ -181,13 +181,17 @@ class JournalctlSource:
             return False
         if resumed is not None:
             self._log.note("entries behind the last one read are gone from the journal")
-        if self._only_after_us is None:
-            return True
-        if entry.time_us <= self._only_after_us:
-            self._tail_entries = 0  # the tail reaches back into the head: nothing lies between them
+        return self._head_end is None or self._is_behind_head(entry, self._head_end)
+
+    def _is_behind_head(self, entry: Entry, end: Entry) -> bool:
+        """False for entries of the tail that the head had; then nothing was skipped between the two."""
+        if entry.cursor == end.cursor:
+            self._head_end = None
             return False
-        self._log.skipped_middle = self._tail_entries > 0
-        self._only_after_us = None
+        if entry.time_us <= end.time_us:  # entries of one burst can share a microsecond
+            return False
+        self._log.skipped_middle = True
+        self._head_end = None
         return True
 
     def _last_words(self) -> str:

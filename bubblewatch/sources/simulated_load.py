@@ -193,7 +193,10 @@ class Load:
         return wave.forwards_before + min(done, wave.tokens * self.slots_filled)
 
     def forward_end(self, stage: int, number: int) -> tuple[float, int, int]:
-        """Work time at which a stage ends its forward `number` (from 1), the slot, and the tokens of each answer so far."""
+        """Work time at which a stage ends its forward `number` (from 1), the slot, and the tokens of an answer by then.
+
+        Forwards of late stages that would reach into the next wave are taken to end with theirs.
+        """
         cycles, rest = divmod(number - 1, self._forwards)
         index = bisect.bisect_right(self._waves, rest, key=lambda w: w.forwards_before) - 1
         wave = self.wave(cycles * len(self._waves) + index)

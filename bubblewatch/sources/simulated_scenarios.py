@@ -158,7 +158,7 @@ _ALL = (
     ),
     Scenario(
         name="hung",
-        description="requests are open, no token for ten minutes; four cards at 100 %, four at 0 %, all near idle power",
+        description="requests are open, no token for ten minutes; four cards at 100 %, four at 0 %, near idle power",
         extra_args=("--watchdog-timeout", "3600"),
         up_s=900.0,
         quiet_s=600.0,

@@ -1,8 +1,8 @@
 """How the simulated SGLang 0.5.10 was launched, and what it printed until it was ready.
 
 Formats read in the wheel of 0.5.10: `entrypoints/engine.py` (server_args), `server_args.py` (pipeline warning,
-defaults), `model_executor/model_runner.py` (weights, capture), `mem_cache/memory_pool.py` (KV), `managers/scheduler.py` (sizing),
-`entrypoints/http_server.py` (ready), uvicorn's own lines.
+defaults), `model_executor/model_runner.py` (weights, capture), `mem_cache/memory_pool.py` (KV),
+`managers/scheduler.py` (sizing), `entrypoints/http_server.py` (ready), uvicorn's own lines.
 """
 
 from __future__ import annotations

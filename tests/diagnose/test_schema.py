@@ -36,11 +36,8 @@ def test_reads_a_rule() -> None:
 
 def test_points_into_the_condition_at_the_line_and_column_of_the_file() -> None:
     found = problems(changed("demand.running >= 1", "demand.runing >= 1"))
-    assert found == [
-        f"{PATH}:12:6: undeclared reference to 'demand.runing'; did you mean 'demand.running'?\n"
-        "   |   && demand.runing >= 1\n"
-        "   |      ^"
-    ]
+    message = "undeclared reference to 'demand.runing'; did you mean 'demand.running'?"
+    assert found == [f"{PATH}:12:6: {message}\n   |   && demand.runing >= 1\n   |      ^"]
 
 
 def test_points_into_a_condition_on_the_line_of_its_key() -> None:

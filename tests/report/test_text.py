@@ -53,6 +53,24 @@ def test_a_cause_that_is_not_shown_is_named_instead_of_numbered() -> None:
     assert "effect of cuda-graph-disabled, micro-batch-unfilled" in answer_text(replace(story, views=(view,)))
 
 
+def test_a_fact_on_which_two_findings_rest_is_told_once() -> None:
+    story = snapshots.story()
+    both = (snapshots.GRAPHS_OFF, replace(snapshots.SLOTS_UNFILLED, evidence=snapshots.GRAPHS_OFF.evidence))
+
+    text = answer_text(replace(story, views=(replace(story.views[0], findings=both),)))
+
+    assert text.count("12 of 12 decode lines") == 1
+
+
+def test_a_summary_that_wraps_in_the_verdict_is_not_said_again() -> None:
+    story = snapshots.story()
+    long = replace(snapshots.GRAPHS_OFF, summary="decode runs eager " * 12 + "and that is slow")
+
+    text = answer_text(replace(story, views=(replace(story.views[0], findings=(long,)),)), 80)
+
+    assert text.count("and that is slow") == 1
+
+
 def test_a_held_back_finding_shows_no_remedy() -> None:
     text = answer_text(snapshots.story())
 

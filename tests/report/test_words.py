@@ -76,6 +76,7 @@ def test_shape_shows_what_is_unknown_of_it() -> None:
         (Gain("full ring", 1.0, 1.25, unit="x"), "x1-1.25 (full ring)"),
         (Gain("", 120.0, 120.0), "120 tok/s"),
         (Gain("measure it"), "uncertain: measure it"),
+        (Gain("uncertain: measure it"), "uncertain: measure it"),
     ],
 )
 def test_gains_are_ranges_with_their_assumption(gain: Gain, text: str) -> None:

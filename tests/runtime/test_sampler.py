@@ -247,6 +247,8 @@ def test_a_driver_that_comes_later_is_found(host: Host) -> None:
 
     control(host.control, "")
     host.clock.ahead_ns = 2 * NS
+    sampler.supervise()
+    host.clock.ahead_ns = 0
     until(lambda: sampler.health().health is Health.OK)
 
     assert len(sampler.gpus) == 3

@@ -8,7 +8,9 @@ from bubblewatch.signals.decode import pace, stats_totals
 START = 1_796_000_000 * NS
 
 
-def steps(times: list[float], *, running: int, tps: float, pp: int = 0, exact: bool = True, graph: bool | None = None) -> list[DecodeStep]:
+def steps(
+    times: list[float], *, running: int, tps: float, pp: int = 0, exact: bool = True, graph: bool | None = None
+) -> list[DecodeStep]:
     return [
         DecodeStep(
             LogLine("Decode batch, ...", START + round(t * NS), exact),
@@ -83,7 +85,8 @@ def test_no_lines_say_nothing() -> None:
 
 
 def stats(running: int, tps: float, waiting: int | None = 0, engine: str | None = None) -> StatsLine:
-    return StatsLine(LogLine("Engine 000: Avg prompt throughput ..."), None, running, waiting, None, 0.0, tps, 0.5, engine)
+    line = LogLine("Engine 000: Avg prompt throughput ...")
+    return StatsLine(line, None, running, waiting, None, 0.0, tps, 0.5, engine)
 
 
 def test_totals_of_engines_add_up() -> None:

@@ -86,7 +86,7 @@ def test_the_pages_of_the_server_outrank_the_log() -> None:
 
 
 def test_one_slot_is_not_the_server() -> None:
-    """Under pipeline parallelism a line counts one micro-batch: it bounds the number of requests, it does not tell it."""
+    """Under pipeline parallelism a line counts one micro-batch: a lower bound of the requests, no more."""
     signals = demand(decode(8), decode(4))
     assert signals.value("demand.running") is None
     assert signals.value("demand.running_min") == 8

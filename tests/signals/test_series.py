@@ -1,4 +1,5 @@
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -71,7 +72,7 @@ def test_merged_intervals_cover_the_same_seconds(pairs: list[tuple[int, int]]) -
     joined = merged(Interval(a, b) for a, b in pairs)
     covered = {t for a, b in pairs for t in range(a, b)}
     assert {t for i in joined for t in range(i.start_ns, i.end_ns)} == covered
-    assert all(a.end_ns < b.start_ns for a, b in zip(joined, joined[1:], strict=False))
+    assert all(a.end_ns < b.start_ns for a, b in pairwise(joined))
 
 
 def test_clipping_drops_what_lies_outside() -> None:
