@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 
+MOST = 1_000_000_000
+"""Bound on counts that a user states: beyond any server, and within what conditions compute with."""
+
 _STATED = ("running", "queued", "concurrency", "layers", "gpu_model")
 
 
@@ -63,10 +66,12 @@ def stated_facts(command: Command) -> Command:
     """What the user knows about demand and model."""
     return _with(
         command,
-        click.option("--running", type=click.IntRange(0), metavar="N", help="Requests that run now, in all."),
-        click.option("--queued", type=click.IntRange(0), metavar="N", help="Requests that wait."),
-        click.option("--concurrency", type=click.IntRange(0), metavar="N", help="Requests the client keeps in flight."),
-        click.option("--layers", type=click.IntRange(1), metavar="N", help="Transformer layers of the model."),
+        click.option("--running", type=click.IntRange(0, MOST), metavar="N", help="Requests that run now, in all."),
+        click.option("--queued", type=click.IntRange(0, MOST), metavar="N", help="Requests that wait."),
+        click.option(
+            "--concurrency", type=click.IntRange(0, MOST), metavar="N", help="Requests the client keeps in flight."
+        ),
+        click.option("--layers", type=click.IntRange(1, MOST), metavar="N", help="Transformer layers of the model."),
         click.option("--gpu-model", metavar="NAME", help="Product name of the cards, where telemetry has none."),
     )
 

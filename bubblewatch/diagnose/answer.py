@@ -6,13 +6,10 @@ from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 
 from bubblewatch.model.findings import Answer, Finding
-from bubblewatch.model.signals import Signals
+from bubblewatch.model.signals import Confidence, Signals
 
 QUIET_NAMES = frozenset({"no-demand", "startup-phase", "telemetry-artefact"})
 """Info findings that explain why there is nothing to judge (design §4)."""
-
-EFFECT_SIGNALS = ("duty.median", "pipeline.stages_busy", "throughput.gen_tps")
-"""Work duty or token rate: with none of them known, nobody can say how well the hardware is used."""
 
 MIN_READINGS = 5
 """Distinct readings below which telemetry is a snapshot (design §6)."""
@@ -43,19 +40,49 @@ def answer(signals: Signals, findings: Sequence[Finding]) -> tuple[Answer, tuple
     asked = tuple(_wanted(signals))
     if any(finding.is_loud for finding in findings):
         return Answer.FINDINGS, asked
-    if any(finding.name in QUIET_NAMES for finding in findings):
+    if _is_quiet(findings):
         return Answer.QUIET, asked
     if not is_judged(signals, findings):
         return Answer.CANNOT_JUDGE, asked or (_ASK_LOG,)
     return Answer.HEALTHY, asked
 
 
+def is_judged(signals: Signals, findings: Sequence[Finding]) -> bool:
+    """Whether demand and the effect are known, or something quiet explains why there is nothing to judge."""
+    return _is_quiet(findings) or (_is_known(signals, "demand.state") and effect_is_known(signals))
+
+
+def effect_is_known(signals: Signals) -> bool:
+    """Whether a token rate or a work duty says how well the hardware is used.
+
+    A rate of zero while requests run is no effect but a question, and utilization alone proves no work (design §1.3):
+    a spinning kernel reads 100 %. A duty against a guessed busy level is no proof either.
+    """
+    rate = signals.number("throughput.gen_tps")
+    if rate is not None and (rate > 0 or signals.value("demand.state") != "running"):
+        return True
+    if signals.value("pipeline.basis_tells") is True and _is_sure(signals, "pipeline.stages_busy"):
+        return True
+    return _is_sure(signals, "duty.median") and _is_known(signals, "power.median_w")
+
+
+def overall(answers: Sequence[Answer]) -> Answer:
+    """One answer for several targets: the most urgent one; blindness on one of them is never hidden by health."""
+    order = (Answer.FINDINGS, Answer.CANNOT_JUDGE, Answer.HEALTHY, Answer.QUIET)
+    return next((a for a in order if a in answers), Answer.CANNOT_JUDGE)
+
+
+def _is_quiet(findings: Sequence[Finding]) -> bool:
+    return any(finding.name in QUIET_NAMES for finding in findings)
+
+
 def _is_known(signals: Signals, name: str) -> bool:
     return name in signals.known
 
 
-def _effect_is_known(signals: Signals) -> bool:
-    return any(_is_known(signals, name) for name in EFFECT_SIGNALS)
+def _is_sure(signals: Signals, name: str) -> bool:
+    signal = signals.known.get(name)
+    return signal is not None and signal.confidence is not Confidence.POSSIBLE
 
 
 def _wanted(signals: Signals) -> Iterator[str]:
@@ -70,16 +97,3 @@ def _wanted(signals: Signals) -> Iterator[str]:
         yield _ASK_LINES.get(str(signals.value("server.kind")), _ASK_LOG)
     if not _is_known(signals, "demand.running"):
         yield ASK_RUNNING
-
-
-def is_judged(signals: Signals, findings: Sequence[Finding]) -> bool:
-    """Whether demand and the effect are known, or something quiet explains why there is nothing to judge."""
-    if any(finding.name in QUIET_NAMES and not finding.ignored for finding in findings):
-        return True
-    return _is_known(signals, "demand.state") and _effect_is_known(signals)
-
-
-def overall(answers: Sequence[Answer]) -> Answer:
-    """One answer for several targets: the most urgent one; blindness on one of them is never hidden by health."""
-    order = (Answer.FINDINGS, Answer.CANNOT_JUDGE, Answer.HEALTHY, Answer.QUIET)
-    return next((a for a in order if a in answers), Answer.CANNOT_JUDGE)

@@ -71,8 +71,8 @@ def judge_all(
     raws = {rule.name: judge_rule(rule, signals) for rule in mine}
     free = {rule.name for rule in mine if raws[rule.name].verdict is Verdict.MATCH and desk.passes_gate(rule)}
     judged = [desk.conclude(rule, raws[rule.name], free) for rule in mine]
-    if any(j.finding is not None and j.finding.is_loud for j in judged):
-        judged = [_silenced(j) if j.rule.alone else j for j in judged]
+    is_loud = any(j.finding is not None and j.finding.is_loud for j in judged)
+    judged = [_alone(j, is_loud=is_loud) if j.rule.alone else j for j in judged]
     standing = {j.rule.name for j in judged if j.finding is not None and not j.finding.held_back_by}
     judged = [_linked(j, standing) for j in judged]
     return tuple(sorted(judged, key=lambda j: urgency(j.rule, j.finding)))
@@ -160,8 +160,16 @@ class _Desk:
         return tuple(f"{name}: {self.signals.why_missing(name)}" for name in names)
 
 
-def _silenced(judgement: Judgement) -> Judgement:
-    return dataclasses.replace(judgement, verdict=Verdict.CLEAR, finding=None)
+def _alone(judgement: Judgement, *, is_loud: bool) -> Judgement:
+    """A judgement that stands only beside nothing loud, and only when it rests on more than a guess."""
+    if judgement.finding is None:
+        return judgement
+    if is_loud:
+        return dataclasses.replace(judgement, verdict=Verdict.CLEAR, finding=None)
+    if judgement.finding.confidence is Confidence.POSSIBLE:
+        missing = ("what it rests on is only possible", *judgement.finding.missing)
+        return dataclasses.replace(judgement, verdict=Verdict.UNKNOWN, finding=None, missing=missing)
+    return judgement
 
 
 def _linked(judgement: Judgement, standing: Collection[str]) -> Judgement:

@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
 
 from bubblewatch.diagnose.rule import Case, Rule, Status
+from bubblewatch.diagnose.selftest import run_inline_tests
 from bubblewatch.diagnose.verdict import TELEMETRY_FAMILIES
 from bubblewatch.diagnose.yaml_text import Problem
 from bubblewatch.model.errors import Place
 from bubblewatch.model.findings import Verdict
+
+__all__ = ["MIN_WORDS", "lint", "run_inline_tests"]
 
 MIN_WORDS = 5
 """Words that an `explain` text needs at least: fewer say nothing that the title does not."""

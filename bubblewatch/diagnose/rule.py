@@ -133,7 +133,8 @@ class Rule:
     `unless` clears the rule when one of it is known to hold. `gate` must hold before the finding may be loud; while it
     does not, the finding is held back by those of `held_back_by` that fire. Without a gate it is held back whenever one
     of them fires. `effect` marks what is a consequence of something in `caused_by`. `alone`: it is said only when no
-    loud finding is. `evidence` are signals whose evidence is quoted although no condition needs them.
+    loud finding is, and never as merely possible. `evidence` are signals whose evidence is quoted although no condition
+    needs them.
     """
 
     id: str

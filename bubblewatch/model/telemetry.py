@@ -41,6 +41,8 @@ class GpuInfo:
     pcie_width_max: int | None = None
     pci_bus_id: str | None = None
     is_mig: bool = False
+    persistence: bool | None = None
+    """Persistence mode: without it the driver forgets the GPU whenever nothing has it open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +70,32 @@ class GpuReading:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceLink:
+    """How two devices of one host reach each other, as `nvidia-smi topo -m` (driver 470..580) writes it.
+
+    `first` and `second` are its names (`GPU0`, `NIC2`, `mlx5_0`); `path` its word: `NV18`, `PIX`, `PXB`, `PHB`, `NODE`,
+    `SYS`.
+    """
+
+    first: str
+    second: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Telemetry:
     """Readings of all GPUs of one host over one window of the monotonic clock.
 
     `wall_offset_ns` + monotonic time = wall time, the anchor that joins readings with log lines; None when the evidence
-    has no common clock (a pasted CSV): such telemetry is joined with logs over the whole window.
+    has no common clock (a pasted CSV): such telemetry is joined with logs over the whole window. `links` names each pair
+    of devices once; () when nobody said.
     """
 
     gpus: tuple[GpuReading, ...] = ()
     start_ns: int = 0
     end_ns: int = 0
     wall_offset_ns: int | None = None
+    links: tuple[DeviceLink, ...] = ()
 
     @property
     def seconds(self) -> float:

@@ -42,7 +42,7 @@ def facts_of(kind: ServerKind | None, server: Server, events: Sequence[Event], b
     """What the resolved settings mean for this version; empty for a server that we do not know."""
     if kind is None:
         return Facts()
-    pool = next((e for e in reversed(events) if isinstance(e, PoolSized)), None)
+    pool = next((e for e in reversed(events) if isinstance(e, PoolSized) and e.max_running is not None), None)
     return kind.facts(server.settings, server.version, bounds=bounds, pool=pool)
 
 

@@ -200,6 +200,7 @@ class SamplerProcess:
         asked_hz = self._options.rate_hz
         slower = "" if cost.rate_hz > 0.9 * asked_hz else f" of {asked_hz:g} asked, the driver is slow"
         what = f"{len(status.gpus)} GPUs, driver {status.driver_version}, {cost.rate_hz:.3g} Hz{slower}"
+        what = "; ".join((what, *dict.fromkeys(note for notes in status.notes.values() for note in notes)))
         index = {gpu.uuid: str(gpu.index) for gpu in status.gpus}
         gone = {**status.absent, **{index[uuid]: reason for uuid, reason in status.lost.items()}}
         if not gone:

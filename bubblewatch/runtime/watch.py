@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from bubblewatch.diagnose.answer import overall
+from bubblewatch.diagnose.answer import answer, overall
 from bubblewatch.diagnose.lifecycle import Lifecycle
 from bubblewatch.diagnose.rule import Rule
 from bubblewatch.model.clock import NS, Clock
 from bubblewatch.model.errors import SourceError
-from bubblewatch.model.findings import Scope, Snapshot, SourceHealth, Target, TargetView
+from bubblewatch.model.findings import Scope, Severity, Snapshot, SourceHealth, State, Target, TargetView
 from bubblewatch.model.protocols import ProcessSeen, ProcessSource, TelemetrySource
 from bubblewatch.model.server import Launch, Server
 from bubblewatch.model.signals import Signals
@@ -172,7 +172,9 @@ class Watcher:
         life = self._lives.setdefault(view.target.id, Lifecycle())
         epoch = view.server.epoch if view.server is not None else None
         findings = life.step(now_ns, assessment.judgements, epoch=epoch, wall_offset_ns=wall_ns - now_ns)
-        return replace(view, findings=findings)
+        firing = [f for f in findings if f.state is State.FIRING or f.severity is Severity.INFO]
+        verdict, missing = answer(view.signals, firing)
+        return replace(view, findings=findings, answer=verdict, missing=missing)
 
     def _nobody(self, telemetry: Telemetry, wall_ns: int, watched_s: float) -> Assessment:
         """The view of a host on which no server was found: its GPUs, and what the user told us."""

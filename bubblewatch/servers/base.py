@@ -66,7 +66,7 @@ class Facts:
     """What a server's settings mean for that version. None = not known.
 
     `decode_graphs` is True when decode runs in CUDA graphs; `decode_graphs_setting` is the setting that decides it
-    (None when a default nobody wrote down does) and `graphs_reason` says how in a few words.
+    (origin DEFAULT when nobody set it; None when nothing is known) and `graphs_reason` says how in a few words.
     `graphs_exempt`: eager is right here.
     `depth_available`: this version has an async micro-batch depth. `ring_slots` are the micro-batches that can be in
     flight, `slot_capacity` the requests that one of them may hold. `max_running` is what the server admits at once.

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from bubblewatch.model.clock import NS
 from bubblewatch.model.findings import Scope
 from bubblewatch.model.logs import DecodeStep, Retraction, StatsLine
 from bubblewatch.model.signals import Confidence, Evidence, EvidenceKind, Signals
@@ -21,7 +22,7 @@ from bubblewatch.signals.gpus import activity as gpu_activity
 from bubblewatch.signals.launch import write_launch, write_layers
 from bubblewatch.signals.pipeline import own_gpus, stages_of, write_gpus, write_pipeline
 from bubblewatch.signals.progress import write_progress, write_startup
-from bubblewatch.signals.series import Interval, clipped
+from bubblewatch.signals.series import Interval
 
 RECENT_DECODE_S = 120.0
 """How far back decode lines count as "now", in seconds, at least: a slow rank prints one line in 4 to 20 s, and a
@@ -97,11 +98,12 @@ def _recent_steps(evidence: ServerEvidence) -> list[DecodeStep]:
     """Decode lines that count as now: those of the window, at least the last two minutes; all when nothing has a
     time.
     """
-    steps = [e for e in evidence.events if isinstance(e, DecodeStep)]
     if evidence.now_ns is None:
-        return steps
-    oldest = evidence.now_ns - round(max(RECENT_DECODE_S, evidence.window_s) * 1e9)
-    return [s for s in steps if s.time_ns is None or s.time_ns >= oldest]
+        return [e for e in evidence.events if isinstance(e, DecodeStep)]
+    oldest = evidence.now_ns - round(max(RECENT_DECODE_S, evidence.window_s) * NS)
+    return [
+        e for e in evidence.events if isinstance(e, DecodeStep) and (e.line.time_ns is None or e.line.time_ns >= oldest)
+    ]
 
 
 def _loaded_time(
@@ -110,9 +112,9 @@ def _loaded_time(
     """The parts of the window in which requests ran, None when log and telemetry share no clock or nothing runs now."""
     if telemetry.wall_offset_ns is None or not telemetry.gpus or state != "running":
         return None
-    if not any(e.time_ns is not None for e in signs.busy):
+    if not signs.times_ns:
         return None
-    return clipped(running_intervals(signs, telemetry.wall_offset_ns), window)
+    return running_intervals(signs, telemetry.wall_offset_ns, window)
 
 
 def _write_throughput(book: Notebook, evidence: ServerEvidence, paced: DecodePace) -> None:

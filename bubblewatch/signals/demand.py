@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from bubblewatch.servers.base import Running
 from bubblewatch.signals.builder import Notebook
 from bubblewatch.signals.decode import DecodePace, stats_totals
 from bubblewatch.signals.evidence import ServerEvidence
-from bubblewatch.signals.series import Interval, merged
+from bubblewatch.signals.series import Interval
 
 HOLD_MIN_S = 10.0
 """A sign of work speaks for at least this long, in seconds (design §6)."""
@@ -22,60 +23,79 @@ HOLD_GAPS = 3.0
 """... or for this many usual gaps between such signs, whichever is longer (design §6)."""
 
 
+GAPS_OF_LAST = 1000
+"""Signs of work over which the usual gap is taken: several minutes of the busiest server seen, so that a rate change
+shows, and a bound on the work of a tick."""
+
+
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Signs of work and explicit zeros in the log and on the server's pages, wall time in ns (None = no time)."""
+    """Signs of work and explicit zeros in the log, in its order.
+
+    `times_ns` are the wall times of the signs of work that carry one, ascending. `hold_s` is for how long one speaks.
+    """
 
     busy: tuple[Event, ...]
     zero: tuple[Event, ...]
+    times_ns: tuple[int, ...]
     zero_is_newer: bool
     hold_s: float
 
 
-def is_busy(event: Event) -> bool:
+def _is_busy(event: Event) -> bool:
     """Whether this event shows that a request ran at that time (or in the interval that the line sums up)."""
-    match event:
-        case DecodeStep() | PrefillStep():
-            return True
-        case StatsLine():
-            return event.running > 0 or bool(event.gen_tps) or bool(event.prompt_tps)
-    return False
-
-
-def _is_zero(event: Event) -> bool:
-    return isinstance(event, StatsLine) and not is_busy(event) and not event.waiting
+    if isinstance(event, StatsLine):
+        return event.running > 0 or bool(event.gen_tps) or bool(event.prompt_tps)
+    return isinstance(event, DecodeStep | PrefillStep)
 
 
 def activity(events: Sequence[Event]) -> Activity:
     """Signs of work in the log. The hold is max(10 s, 3 x the median gap between lines of one rank)."""
-    busy = tuple(e for e in events if is_busy(e))
+    busy: list[Event] = []
+    zero: list[Event] = []
+    newest_is_zero = False
+    for event in events:
+        if _is_busy(event):
+            busy.append(event)
+            newest_is_zero = False
+        elif isinstance(event, StatsLine) and not event.waiting:
+            zero.append(event)
+            newest_is_zero = True
+    times = sorted(e.line.time_ns for e in busy if e.line.time_ns is not None)
+    return Activity(tuple(busy), tuple(zero), tuple(times), newest_is_zero, _hold_s(busy[-GAPS_OF_LAST:]))
+
+
+def _hold_s(busy: Sequence[Event]) -> float:
     last: dict[object, int] = {}
     gaps: list[float] = []
     for event in busy:
-        if event.time_ns is None:
+        time_ns = event.line.time_ns
+        if time_ns is None:
             continue
         before = last.get(event.rank)
-        if before is not None and event.time_ns > before:
-            gaps.append((event.time_ns - before) / NS)
-        last[event.rank] = event.time_ns
-    hold = max(HOLD_MIN_S, HOLD_GAPS * statistics.median(gaps)) if gaps else HOLD_MIN_S
-    telling = [e for e in events if is_busy(e) or _is_zero(e)]
-    newer = bool(telling) and _is_zero(telling[-1])
-    return Activity(busy, tuple(e for e in events if _is_zero(e)), newer, hold)
+        if before is not None and time_ns > before:
+            gaps.append((time_ns - before) / NS)
+        last[event.rank] = time_ns
+    return max(HOLD_MIN_S, HOLD_GAPS * statistics.median(gaps)) if gaps else HOLD_MIN_S
 
 
-def running_intervals(signs: Activity, wall_offset_ns: int) -> tuple[Interval, ...]:
-    """The spans of the monotonic clock in which requests ran by the log.
+def running_intervals(signs: Activity, wall_offset_ns: int, window: Interval) -> tuple[Interval, ...]:
+    """The spans of the window (monotonic clock) in which requests ran by the log.
 
     Each sign of work speaks for the hold after it and for half its minimum before it: a decode line sums up what came
     before.
     """
-    spans = []
-    for event in signs.busy:
-        if event.time_ns is not None:
-            at = event.time_ns - wall_offset_ns
-            spans.append(Interval(at - round(HOLD_MIN_S / 2 * NS), at + round(signs.hold_s * NS)))
-    return merged(spans)
+    before_ns, after_ns = round(HOLD_MIN_S / 2 * NS), round(signs.hold_s * NS)
+    spans: list[Interval] = []
+    first = bisect_left(signs.times_ns, window.start_ns + wall_offset_ns - after_ns)
+    for time_ns in signs.times_ns[first:]:
+        at = time_ns - wall_offset_ns
+        start, end = max(at - before_ns, window.start_ns), min(at + after_ns, window.end_ns)
+        if spans and start <= spans[-1].end_ns:
+            spans[-1] = Interval(spans[-1].start_ns, max(end, spans[-1].end_ns))
+        elif end > start:
+            spans.append(Interval(start, end))
+    return tuple(spans)
 
 
 def _log_evidence(event: Event) -> Evidence:

@@ -80,9 +80,8 @@ def write_progress(book: Notebook, evidence: ServerEvidence, signs: Activity) ->
 
 def _moves(evidence: ServerEvidence, signs: Activity) -> list[int]:
     """Wall times (ns) at which something moved: a sign of work in the log, or a token counter that grew."""
-    times = [e.time_ns for e in signs.busy if e.time_ns is not None]
-    pages = evidence.endpoint
-    for before, after in pairwise(pages):
+    times = list(signs.times_ns)
+    for before, after in pairwise(evidence.endpoint):
         tokens = before.generated_tokens, after.generated_tokens
         if tokens[0] is not None and tokens[1] is not None and tokens[1] > tokens[0]:
             times.append(after.time_ns)

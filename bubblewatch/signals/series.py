@@ -30,26 +30,6 @@ class Interval:
         return (self.end_ns - self.start_ns) / NS
 
 
-def merged(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
-    """The same time covered, without overlaps, in order."""
-    result: list[Interval] = []
-    for interval in sorted(intervals, key=lambda i: i.start_ns):
-        if interval.end_ns <= interval.start_ns:
-            continue
-        if result and interval.start_ns <= result[-1].end_ns:
-            if interval.end_ns > result[-1].end_ns:
-                result[-1] = Interval(result[-1].start_ns, interval.end_ns)
-        else:
-            result.append(interval)
-    return tuple(result)
-
-
-def clipped(intervals: Sequence[Interval], to: Interval) -> tuple[Interval, ...]:
-    """The parts of `intervals` that lie within `to`."""
-    cut = (Interval(max(i.start_ns, to.start_ns), min(i.end_ns, to.end_ns)) for i in intervals)
-    return tuple(i for i in cut if i.end_ns > i.start_ns)
-
-
 def _weights(times: NDArray[np.int64], end_ns: int, within: Sequence[Interval] | None) -> NDArray[np.float64]:
     """Seconds for which each reading speaks, (n,), only those inside `within` when it is given."""
     gaps = np.diff(times)

@@ -142,7 +142,7 @@ class JournalctlSource:
             return
         self.close()
         self._head_end = last
-        self._child = self._start(None, newest=self._tail_entries)
+        self._child = self._start(None, newest=self._tail_entries + 1)  # one to see whether it follows the head at once
 
     def _new_entries(self) -> list[Entry]:
         limit = READ_LIMIT

@@ -47,6 +47,17 @@ class Wave:
     forwards_before: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Pace:
+    """Times of one step in seconds: lap, slot period, a stage's kernels and forward, and from stage to stage."""
+
+    lap_s: float
+    slot_s: float
+    kernel_s: float
+    forward_s: float
+    turn_s: float
+
+
 class Load:
     """What one scenario's server does, and when."""
 
@@ -55,21 +66,8 @@ class Load:
         batches = _batches(scenario)
         self.batches = batches
         self.slots_filled = len(batches)
-        mean_batch = scenario.running / len(batches)
-        if scenario.pp > 1:
-            ring = story.pipeline(mean_batch, filled=len(batches), depth=scenario.depth, graphs=scenario.graphs)
-            steady = slot_ring.steady(ring)
-            self.lap_s, self.slot_s = steady.lap_s, steady.slot_s
-            self._kernel_s, self._forward_s, self._turn_s = (
-                ring.kernel_s[0],
-                ring.forward_s[0],
-                ring.forward_s[0] + ring.hop_s,
-            )
-        else:
-            split = story.tensor_parallel(mean_batch)
-            self.lap_s = self.slot_s = split.step_s
-            self._kernel_s = self._forward_s = split.model_s / split.gpus
-            self._turn_s = 0.0
+        self._pace = _pace(scenario, len(batches))
+        self.lap_s, self.slot_s = self._pace.lap_s, self._pace.slot_s
         self.prefills = _prefills(batches)
         self.prefill_step_s = max(self.prefills) * PROMPT_TOKENS / PREFILL_TOKENS_PER_S
         self._waves = tuple(self._lay_out())
@@ -100,8 +98,8 @@ class Load:
         decoding_s = min(until_s, wave.end_s) - wave.decode_s
         if decoding_s <= 0:
             return done
-        level = self._kernel_s / self._forward_s
-        steps = SquareWave(self.slot_s, self._forward_s, stage * self._turn_s, level)
+        pace = self._pace
+        steps = SquareWave(pace.slot_s, pace.forward_s, stage * pace.turn_s, pace.kernel_s / pace.forward_s)
         return done + steps.integral(decoding_s)
 
     def _find_stop(self) -> float | None:
@@ -188,7 +186,7 @@ class Load:
     def forwards_done(self, stage: int, work_s: float) -> int:
         """Decode forwards that a stage has finished by a work time."""
         wave = self.wave(self.wave_at(work_s))
-        decoding_s = work_s - wave.decode_s - stage * self._turn_s
+        decoding_s = work_s - wave.decode_s - stage * self._pace.turn_s
         done = math.floor(decoding_s / self.slot_s) if decoding_s > 0 else 0
         return wave.forwards_before + min(done, wave.tokens * self.slots_filled)
 
@@ -201,9 +199,21 @@ class Load:
         index = bisect.bisect_right(self._waves, rest, key=lambda w: w.forwards_before) - 1
         wave = self.wave(cycles * len(self._waves) + index)
         within = number - 1 - wave.forwards_before
-        end_s = wave.decode_s + stage * self._turn_s + (within + 1) * self.slot_s
+        end_s = wave.decode_s + stage * self._pace.turn_s + (within + 1) * self.slot_s
         tokens, slot = divmod(within, self.slots_filled)
         return min(end_s, wave.end_s), slot, tokens + 1
+
+
+def _pace(scenario: Scenario, filled: int) -> _Pace:
+    """The steady state of the scenario, from the theory."""
+    batch = scenario.running / filled
+    if scenario.pp == 1:
+        split = story.tensor_parallel(batch)
+        kernel_s = split.model_s / split.gpus
+        return _Pace(split.step_s, split.step_s, kernel_s, kernel_s, 0.0)
+    ring = story.pipeline(batch, filled=filled, depth=scenario.depth, graphs=scenario.graphs)
+    steady = slot_ring.steady(ring)
+    return _Pace(steady.lap_s, steady.slot_s, ring.kernel_s[0], ring.forward_s[0], ring.forward_s[0] + ring.hop_s)
 
 
 def _batches(scenario: Scenario) -> tuple[int, ...]:

@@ -22,6 +22,9 @@ class Column:
     scale: float = 1.0
 
 
+SM_ACTIVE = "gpm.sm_activity"
+"""Our own name in this table: the query has no such column, but `dmon --gpm-metrics 2` does."""
+
 FIELDS: Mapping[str, Column] = MappingProxyType(
     {
         "power.draw": Column("power_average_w"),
@@ -39,6 +42,7 @@ FIELDS: Mapping[str, Column] = MappingProxyType(
         "pcie.link.gen.gpucurrent": Column("pcie_gen"),
         "pcie.link.width.current": Column("pcie_width"),
         "pstate": Column("pstate"),
+        SM_ACTIVE: Column("sm_active_ratio", 0.01),
     }
 )
 """Columns of `--query-gpu` (nvidia-smi 535..580, `--help-query-gpu`) that are telemetry."""
@@ -56,13 +60,24 @@ FACTS: Mapping[str, Column] = MappingProxyType(
 )
 """Columns that do not change while the GPU is there."""
 
+SWITCHES: Mapping[str, str] = MappingProxyType({"persistence_mode": "persistence"})
+"""Columns that read `Enabled` or `Disabled` and do not change -> attribute of GpuInfo."""
+
 _NAMES = frozenset({"index", "timestamp", "name", "gpu_name", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id"})
 _ALIASES = {"gpu_name": "name", "gpu_uuid": "uuid", "gpu_bus_id": "pci.bus_id"}
 
 _TIME = re.compile(r"(\d{4})[/-](\d\d)[/-](\d\d)[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 """Example (nvidia-smi 535): `2026/01/01 12:00:00.123`, local time of the machine that printed it."""
 
-_NUMBER = re.compile(r"P?(-?\d+(?:\.\d+)?)\s*(?:W|MiB|MHz|%|C)?")
+_DAY_TIME = re.compile(r"(?:(\d{4})(\d\d)(\d\d) )?(\d\d):(\d\d):(\d\d)")
+"""Example (nvidia-smi 535, `dmon -o DT`): `20240104 13:54:35`; `-o T` leaves the day out."""
+
+_DATE_LINE = re.compile(r"[A-Z][a-z]{2} ([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})")
+"""Example (nvidia-smi 580, above the table and in `-q`): `Sat Sep  5 17:26:06 2026`."""
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+_NUMBER = re.compile(r"P?(-?\d+(?:\.\d+)?)\s*(?:W|MiB|MHz|%|C|x)?")
 _MASK = re.compile(r"0x[0-9a-fA-F]+")
 LOAD_FIELDS = frozenset({"util_ratio", "power_average_w", "power_instant_w"})
 """Fields without which there is nothing to judge."""
@@ -76,7 +91,7 @@ def column_name(cell: str) -> str:
 
 def is_header(cells: Sequence[str]) -> bool:
     names = [column_name(cell) for cell in cells]
-    return any(name in FIELDS or name in FACTS or name in _NAMES for name in names)
+    return any(name in FIELDS or name in FACTS or name in _NAMES or name in SWITCHES for name in names)
 
 
 def tells_load(header: Sequence[str]) -> bool:
@@ -110,16 +125,31 @@ def guess_header(cells: Sequence[str]) -> list[str] | None:
 
 
 def time_of(text: str) -> int | None:
-    """Nanoseconds of a timestamp on its machine's own wall clock, None when there is none."""
-    found = _TIME.match(text)
-    if found is None:
+    """Nanoseconds of a timestamp on its machine's own wall clock, None when there is none.
+
+    A time without a day counts from the start of the epoch: only differences mean something.
+    """
+    if found := _TIME.match(text):
+        seconds = _seconds(*found.groups()[:6])
+        return None if seconds is None else seconds * NS + int((found[7] or "0").ljust(9, "0"))
+    if found := _DAY_TIME.fullmatch(text):
+        year, month, day, *clock = found.groups()
+        seconds = _seconds(year or "1970", month or "1", day or "1", *clock)
+    elif (found := _DATE_LINE.match(text)) and found[1] in _MONTHS:
+        month, day, hour, minute, second, year = found.groups()
+        seconds = _seconds(year, str(_MONTHS.index(month) + 1), day, hour, minute, second)
+    else:
         return None
-    numbers = [int(part) for part in found.groups()[:6]]
+    return None if seconds is None else seconds * NS
+
+
+def _seconds(*parts: str) -> int | None:
+    """Seconds since 1970 of year, month, day, hour, minute and second; None for a date that no calendar has."""
+    year, month, day, hour, minute, second = map(int, parts)
     try:
-        seconds = int(datetime(*numbers, tzinfo=UTC).timestamp())  # type: ignore[misc,arg-type]  # six ints
+        return int(datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp())
     except ValueError:
         return None
-    return seconds * NS + int((found[7] or "0").ljust(9, "0"))
 
 
 def number_of(cell: str) -> float:

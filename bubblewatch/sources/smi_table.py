@@ -3,71 +3,66 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+
+from bubblewatch.sources.smi_collect import Row
 
 _HEADER = re.compile(r"NVIDIA-SMI\s+[\w.]+.*(?:Driver|KMD) Version")
 """Examples: `| NVIDIA-SMI 580.173.02    Driver Version: 580.173.02 …`, `| NVIDIA-SMI 610.43.02    KMD Version: …`."""
 
 _FIRST_LINE = re.compile(
-    r"^\W*\|\s+(?P<index>\d+)\s+(?P<name>\S.*?)\s+(?:On|Off|N/A|WDDM|TCC|MCDM)\s*\|\s*(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)"
+    r"^\W*\|\s+(?P<index>\d+)\s+(?P<name>\S.*?)\s+(?P<mode>On|Off|N/A|WDDM|TCC|MCDM)\s*\|\s*(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)"
 )
 """Example (nvidia-smi 580): `|   0  NVIDIA H200 NVL                On  |   00000000:06:00.0 Off |            0 |`."""
 
+_DATE_LINE = re.compile(r"^\W*(?P<date>[A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4})\s*$")
+"""Example (nvidia-smi 580, above each table): `Sat Sep  5 17:26:06 2026`."""
+
 _SECOND_LINE = re.compile(
     r"\|\s*(?:\d+%|N/A|\[?ERR!\]?)\s+(?P<temperature>\S+)\s+(?P<pstate>P\d+|N/A|ERR!)\s+"
-    r"(?P<power>\d+W|\S+)\s*/\s*(?P<limit>\d+W|\S+)\s*\|\s*(?:(?P<used>\d+)MiB\s*/\s*(?P<total>\d+)MiB|N/A)\s*\|\s*(?P<util>\d+%|\S+)"
+    r"(?P<power>\d+W|\S+)\s*/\s*(?P<limit>\d+W|\S+)\s*\|\s*"
+    r"(?:(?P<used>\d+)MiB\s*/\s*(?P<total>\d+)MiB|N/A|Not Supported|ERR!)\s*\|\s*(?P<util>\d+%|\S+)"
 )
 """Example (nvidia-smi 580): `| N/A   35C    P0     78W /  600W |     741MiB / 143771MiB |      3%      Default |`."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
-    """One GPU of one print of the table, every cell as text without its unit; `[N/A]` where it said nothing."""
-
-    index: int
-    name: str
-    bus_id: str
-    power_w: str
-    power_limit_w: str
-    memory_used_mib: str
-    memory_total_mib: str
-    util_percent: str
-    temperature_c: str
-    pstate: str
-
-
 def is_table(text: str) -> bool:
-    """Whether `text` is, or begins after a prompt with, the table (nvidia-smi 390 and newer)."""
-    return _HEADER.search(text[:4000]) is not None
+    """Whether the table is in the text (nvidia-smi 390 and newer)."""
+    return _HEADER.search(text) is not None
 
 
-def read_table(text: str) -> Sequence[TableRow]:
-    """Every GPU of every table in `text`, in order; lines that are not of the two-line form are passed over."""
-    rows: list[TableRow] = []
+def table_rows(text: str) -> Iterator[Row]:
+    """Every GPU of every table in `text`, in order; lines that are not of the two-line form are passed over.
+
+    A GPU that is split into MIG instances has no utilization; its power is that of the whole card.
+    """
     first: re.Match[str] | None = None
+    stamp = ""
     for line in text.splitlines():
-        if found := _FIRST_LINE.search(line):
+        if date := _DATE_LINE.match(line):
+            stamp = date["date"]
+        elif found := _FIRST_LINE.search(line):
             first = found
         elif first is not None and (second := _SECOND_LINE.search(line)):
-            rows.append(_row(first, second))
+            yield {**_row(first, second), **({"timestamp": stamp} if stamp else {})}
             first = None
-    return rows
 
 
-def _row(first: re.Match[str], second: re.Match[str]) -> TableRow:
-    return TableRow(
-        index=int(first["index"]),
-        name=first["name"].removesuffix("..."),
-        bus_id=first["bus"],
-        power_w=_bare(second["power"], "W"),
-        power_limit_w=_bare(second["limit"], "W"),
-        memory_used_mib=second["used"] or "[N/A]",
-        memory_total_mib=second["total"] or "[N/A]",
-        util_percent=_bare(second["util"], "%"),
-        temperature_c=_bare(second["temperature"], "C"),
-        pstate=second["pstate"],
-    )
+def _row(first: re.Match[str], second: re.Match[str]) -> dict[str, str]:
+    modes = {"On": "Enabled", "Off": "Disabled"}
+    return {
+        "index": first["index"],
+        "name": first["name"].removesuffix("..."),
+        "persistence_mode": modes.get(first["mode"], "[N/A]"),
+        "pci.bus_id": first["bus"],
+        "power.draw": _bare(second["power"], "W"),
+        "power.limit": _bare(second["limit"], "W"),
+        "memory.used": second["used"] or "[N/A]",
+        "memory.total": second["total"] or "[N/A]",
+        "utilization.gpu": _bare(second["util"], "%"),
+        "temperature.gpu": _bare(second["temperature"], "C"),
+        "pstate": second["pstate"],
+    }
 
 
 def _bare(cell: str, unit: str) -> str:

@@ -79,7 +79,7 @@ def slots_gain(
     if ring is None or kernel_s is None or filled is None:
         return Gain("uncertain: busier is not faster; more slots help only where a smaller micro-batch is a faster one")
     target = max(1, min(filled, ring.slots))
-    slower = replace(ring, kernel_s=tuple(kernel_s(running / target) for _ in ring.kernel_s), filled=target)
-    after = steady(slower).tokens_per_s(running)
+    spread = replace(ring, kernel_s=tuple(kernel_s(running / target) for _ in ring.kernel_s), filled=target)
+    after = steady(spread).tokens_per_s(running)
     now = steady(ring).tokens_per_s(running)
     return Gain("model: stage time by micro-batch as stated", min(now, after), max(now, after))

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 
 from bubblewatch.diagnose import answer as answers
-from bubblewatch.diagnose.answer import answer
+from bubblewatch.diagnose.answer import answer, overall
 from bubblewatch.diagnose.judge import judge
 from bubblewatch.diagnose.loader import load_rules, shipped_rules
 from bubblewatch.model.findings import Answer
-from bubblewatch.model.signals import SignalValue
+from bubblewatch.model.signals import Confidence, SignalValue
 from tests.diagnose.make import STORY, TARGET, server, signals, values
 
 SHIPPED = load_rules([shipped_rules()])
@@ -23,6 +23,7 @@ FINE: Mapping[str, SignalValue] = {
     "graphs.decode_enabled": True,
     "graphs.decode_share": 1.0,
     "duty.median": 0.9,
+    "power.median_w": 400.0,
 }
 
 
@@ -46,6 +47,8 @@ def test_demand_and_effect_judged_and_nothing_loud_is_healthy() -> None:
 def test_an_effect_is_known_by_duty_or_by_token_rate() -> None:
     assert answered(without(FINE, "duty."))[0] is Answer.HEALTHY
     assert answered(without(FINE, "throughput."))[0] is Answer.HEALTHY
+    pipeline = {**FINE, "parallel.pp": 8, "pipeline.stages_busy": 7.0, "slots.filled": 8.0, "depth.value": 1}
+    assert answered(without(pipeline, "throughput.", "duty."))[0] is Answer.HEALTHY
     assert answered(without(FINE, "duty.", "throughput.", "pipeline."))[0] is Answer.CANNOT_JUDGE
 
 
@@ -105,19 +108,40 @@ def test_a_snapshot_asks_for_readings_under_load() -> None:
     assert asked[0] == answers.ASK_TELEMETRY
 
 
+def test_no_token_while_requests_run_is_no_effect() -> None:
+    frozen = {**without(FINE, "duty.", "power.", "pipeline."), "throughput.gen_tps": 0.0}
+    assert answered(frozen)[0] is Answer.CANNOT_JUDGE
+
+
+def test_utilization_alone_proves_no_work() -> None:
+    spinning = {**without(FINE, "throughput.", "power.", "pipeline."), "duty.median": 1.0}
+    assert answered(spinning)[0] is Answer.CANNOT_JUDGE
+
+
+def test_a_duty_against_a_guessed_level_proves_no_work() -> None:
+    guessed = signals(without(FINE, "throughput.", "pipeline."), Confidence.POSSIBLE)
+    found = judge(TARGET, guessed, server(), SHIPPED)
+    assert answer(guessed, found)[0] is Answer.CANNOT_JUDGE
+    assert "healthy" not in {finding.name for finding in found}
+
+
+def test_several_targets_have_the_most_urgent_answer_and_blindness_is_not_hidden() -> None:
+    assert overall([Answer.HEALTHY, Answer.QUIET]) is Answer.HEALTHY
+    assert overall([Answer.HEALTHY, Answer.CANNOT_JUDGE]) is Answer.CANNOT_JUDGE
+    assert overall([Answer.CANNOT_JUDGE, Answer.FINDINGS]) is Answer.FINDINGS
+    assert overall([]) is Answer.CANNOT_JUDGE
+
+
 @given(values())
 def test_healthy_is_answered_exactly_when_it_is_also_found(found: Mapping[str, SignalValue]) -> None:
-    """Up to readings too few for the rule, which say no effect: signals never carry a duty from them."""
-    full = {**found, "telemetry.readings": 30, "telemetry.seconds": 30.0}
-    everything = signals(full)
-    judged = judge(TARGET, everything, server(), SHIPPED)
-    if full.get("demand.state") == "running":
-        is_found = any(finding.name == "healthy" for finding in judged)
-        effect = any(
-            isinstance(full.get(name), float) and full[name] >= 0 for name in ("duty.median", "throughput.gen_tps")
-        )
-        if effect:
-            assert is_found == (answer(everything, judged)[0] in (Answer.HEALTHY, Answer.QUIET))
+    size = {name: abs(value) if isinstance(value, float) else value for name, value in found.items()}
+    running = signals(
+        {**size, "demand.state": "running", "parallel.pp": 8, "telemetry.readings": 30, "telemetry.seconds": 30.0}
+    )
+    judged = judge(TARGET, running, server(), SHIPPED)
+    verdict = answer(running, judged)[0]
+    assert verdict is not Answer.QUIET
+    assert (verdict is Answer.HEALTHY) == ("healthy" in {finding.name for finding in judged})
 
 
 @given(values())

@@ -156,6 +156,14 @@ def test_health_names_gpus_driver_and_rate(host: Host) -> None:
     assert health.read_count > 0
 
 
+def test_health_says_when_power_is_that_of_the_module(host: Host) -> None:
+    control(host.control, "module 0\nmodule 1\n")
+
+    detail = host.running().health().detail
+
+    assert detail.count("power is that of the whole module") == 1
+
+
 def test_own_cost_is_known(host: Host) -> None:
     sampler = host.running()
     until(lambda: sampler.cost().ticks > 5)
@@ -326,7 +334,9 @@ def test_a_killed_sampler_is_started_again_and_its_readings_stay(host: Host) -> 
 
     series = sampler.window(0).gpus[0].series["power_instant_w"]
     assert sampler.cost().restarts == 1
-    assert between.gpus[0].series["power_instant_w"].times_ns[0] == began_ns
+    between_ns = list(between.gpus[0].series["power_instant_w"].times_ns)
+    assert between_ns[0] == began_ns
+    assert between_ns == sorted(set(between_ns))
     assert series.times_ns[0] == began_ns
     assert list(series.times_ns) == sorted(set(series.times_ns))
     assert [gpu.index for gpu in sampler.gpus] == [0, 1, 2]
@@ -344,6 +354,23 @@ def test_a_sampler_that_cannot_start_is_tried_with_growing_pauses(host: Host) ->
 
     assert restarts[0] == 1
     assert restarts[-1] < 6
+
+
+def test_a_sampler_that_does_not_react_is_killed(host: Host) -> None:
+    sampler = host.running()
+    pid = pid_of(sampler)
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: "State:\tT" in Path(f"/proc/{pid}/status").read_text())
+
+    sampler.close()
+
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_ctrl_c_in_the_terminal_is_not_for_the_sampler(host: Host) -> None:
+    sampler = host.running()
+
+    assert os.getpgid(pid_of(sampler)) != os.getpgid(0)
 
 
 PARENT = """

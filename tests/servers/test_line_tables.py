@@ -47,6 +47,7 @@ MEANS: dict[str, type[Event]] = {
     "kv-pool": PoolSized,
     "kv-concurrency": PoolSized,
     "weights": Starting,
+    "distributed": Starting,
     "loading": Starting,
     "ready": Ready,
     "retraction": Retraction,

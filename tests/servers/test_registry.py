@@ -45,11 +45,11 @@ def test_a_log_is_told_by_most_of_its_telling_lines() -> None:
 
 
 HOSTILE = (
-    "a", "(", "[1, ", "{'a': ", "'", "\\", "-", "a: 1, ", "=1, b", "(W pid=1) ", "x | ", "INFO ", "0000-00-00 ", "\x1b[31m",
-    "Decode batch, #running-req: ", "Capture cuda graph begin. ", "12:00:00 PP1 PP1 PP1 PP1 PP1 PP1 ",
+    "a", "(", "[1, ", "{'a': ", "'", "\\", "-", "a: 1, ", "=1, b", "(W pid=1) ", "x | ", "INFO ", "0000-00-00 ",
+    "\x1b[31m", "Decode batch, #running-req: ", "Capture cuda graph begin. ", "12:00:00 PP1 PP1 PP1 PP1 PP1 PP1 ",
 )  # fmt: skip
-HEADS = ("", "[2026-01-01 00:00:00 PP3] ", "server_args=", "server_args={", "server_args=ServerArgs(", "non-default args: {",
-         "Initializing a V1 LLM engine (v1) with config: ")  # fmt: skip
+HEADS = ("", "[2026-01-01 00:00:00 PP3] ", "server_args=", "server_args={", "server_args=ServerArgs(",
+         "non-default args: {", "Initializing a V1 LLM engine (v1) with config: ")  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KNOWN, ids=lambda kind: kind.kind)

@@ -142,7 +142,7 @@ def test_batches_in_flight_by_version(version: str | None, options: str, slots: 
 
 def test_limits_and_role() -> None:
     found = facts(
-        """-dp 2 --max-num-seqs 64 --cudagraph-capture-sizes 1 2 32 --kv-transfer-config '{"kv_role": "kv_producer"}'""",
+        """-dp 2 --max-num-seqs 64 --cudagraph-capture-sizes 1 2 32 --kv-transfer-config '{"kv_role":"kv_producer"}'""",
         "0.14.0",
     )
     assert (found.max_running, found.slot_capacity, found.graph_max_batch) == (128, 64, 32)
@@ -156,24 +156,33 @@ def test_limits_and_role() -> None:
 
 DIALECTS = {
     "0.1": (
-        "INFO 08-01 03:08:51 scheduler.py:271] Throughput: 185.4 tokens/s, Running: 1 reqs, Swapped: 0 reqs, "
-        "Pending: 0 reqs, GPU KV cache usage: 100.0%, CPU KV cache usage: 0.0%",
+        (
+            "INFO 08-01 03:08:51 scheduler.py:271] Throughput: 185.4 tokens/s, Running: 1 reqs, Swapped: 0 reqs, "
+            "Pending: 0 reqs, GPU KV cache usage: 100.0%, CPU KV cache usage: 0.0%"
+        ),
         (1, 0, 185.4, None, 1.0, None),
     ),
     "V0": (
-        "INFO 01-02 16:16:56 metrics.py:467] Avg prompt throughput: 1.9 tokens/s, Avg generation throughput: 0.1 tokens/s, "
-        "Running: 1 reqs, Swapped: 0 reqs, Pending: 3 reqs, GPU KV cache usage: 0.1%, CPU KV cache usage: 0.0%.",
+        (
+            "INFO 01-02 16:16:56 metrics.py:467] Avg prompt throughput: 1.9 tokens/s, Avg generation "
+            "throughput: 0.1 tokens/s, "
+            "Running: 1 reqs, Swapped: 0 reqs, Pending: 3 reqs, GPU KV cache usage: 0.1%, CPU KV cache usage: 0.0%."
+        ),
         (1, 3, 0.1, 1.9, 0.001, None),
     ),
     "V1": (
-        "(APIServer pid=387731) INFO 03-11 06:16:52 [loggers.py:257] Engine 001: Avg prompt throughput: 0.0 tokens/s, "
-        "Avg generation throughput: 809.3 tokens/s, Running: 31 reqs, Waiting: 108 reqs, GPU KV cache usage: 98.6%, "
-        "Prefix cache hit rate: 66.0%, MM cache hit rate: 0.0%",
+        (
+            "(APIServer pid=387731) INFO 03-11 06:16:52 [loggers.py:257] Engine 001: Avg prompt throughput: 0.0 "
+            "tokens/s, Avg generation throughput: 809.3 tokens/s, Running: 31 reqs, Waiting: 108 reqs, GPU KV cache "
+            "usage: 98.6%, Prefix cache hit rate: 66.0%, MM cache hit rate: 0.0%"
+        ),
         (31, 108, 809.3, 0.0, 0.986, "001"),
     ),
     "bare and cut": (
-        "Avg prompt throughput: 642.0 tokens/s, Avg generation throughput: 61.0 tokens/s, Running: 2 reqs, "
-        "Swapped: 0 reqs, Pending: 20 reqs, GPU KV cache u",
+        (
+            "Avg prompt throughput: 642.0 tokens/s, Avg generation throughput: 61.0 tokens/s, Running: 2 reqs, "
+            "Swapped: 0 reqs, Pending: 20 reqs, GPU KV cache u"
+        ),
         (2, 20, 61.0, 642.0, None, None),
     ),
 }
@@ -201,8 +210,8 @@ def test_preemptions_on_a_stats_line_are_retractions_too() -> None:
 
 
 def test_glued_lines_and_times_without_a_year() -> None:
-    one = "INFO 12-31 23:59:{} metrics.py:467] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 2.9 tokens/s, "
-    rest = "Running: 1 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 0.1%, CPU KV cache usage: 0.0%."
+    one = "INFO 12-31 23:59:{} metrics.py:467] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 2.9 "
+    rest = "tokens/s, Running: 1 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 0.1%."
     first, second = KIND.parse(LogLine(one.format("02") + rest + one.format("07") + rest))
     assert first.time_ns is not None
     assert second.time_ns is not None
@@ -214,9 +223,10 @@ def test_glued_lines_and_times_without_a_year() -> None:
 def test_engine_line_gives_version_and_resolved_settings() -> None:
     version, seen = KIND.parse(
         LogLine(
-            "(EngineCore_DP0 pid=1) INFO 10-22 09:31:10 [core.py:77] Initializing a V1 LLM engine (v0.11.0) with config: "
-            "model='m', speculative_config=None, tensor_parallel_size=2, pipeline_parallel_size=4, enforce_eager=False, "
-            'kv_cache_dtype=auto, compilation_config={"level":3,"cudagraph_mode":[2,1],"cudagraph_capture_sizes":[4,2,1]}'
+            "(EngineCore_DP0 pid=1) INFO 10-22 09:31:10 [core.py:77] Initializing a V1 LLM engine (v0.11.0) with "
+            "config: model='m', speculative_config=None, tensor_parallel_size=2, pipeline_parallel_size=4, "
+            "enforce_eager=False, "
+            'compilation_config={"level":3,"cudagraph_mode":[2,1],"cudagraph_capture_sizes":[4,2,1]}'
         )
     )
     assert isinstance(version, VersionSeen)
@@ -232,7 +242,8 @@ def test_an_eager_engine_line_decides() -> None:
     events = KIND.parse(
         LogLine(
             "INFO 02-02 11:50:02 llm_engine.py:232] Initializing a V0 LLM engine (v0.7.1) with config: model='m', "
-            "tensor_parallel_size=2, pipeline_parallel_size=1, enforce_eager=True, compilation_config={'cudagraph_mode': 2}"
+            "tensor_parallel_size=2, pipeline_parallel_size=1, enforce_eager=True, "
+            "compilation_config={'cudagraph_mode': 2}"
         )
     )
     assert isinstance(events[1], SettingsSeen)
@@ -258,10 +269,10 @@ def test_non_default_args_survive_values_without_a_literal_form() -> None:
     ("message", "kind", "expected"),
     [
         ("Asynchronous scheduling is disabled.", OverlapOff, False),
-        ("Async scheduling is disabled because the V1 model runner does not support it with pipeline parallelism.", OverlapOff, True),
+        ("Async scheduling is disabled because V1 does not support it with pipeline parallelism.", OverlapOff, True),
         ("Enforce eager set, disabling torch.compile and CUDAGraphs.", GraphOff, None),
         ("Skipping CUDA graph capture because pipeline parallel is enabled", GraphOff, None),
-        ("CUDAGraphMode.FULL is not supported with X backend (support: Y); setting cudagraph_mode=NONE", GraphOff, None),
+        ("CUDAGraphMode.FULL is not supported with X backend (Y); setting cudagraph_mode=NONE", GraphOff, None),
         ("Worker proc VllmWorker-1 died unexpectedly, shutting down executor.", Failure, None),
         ("GPU KV cache size: 1,000 tokens, Maximum concurrency for 100 tokens per request: 10.00x", PoolSized, None),
     ],
@@ -328,3 +339,15 @@ def test_noise_means_nothing(text: str) -> None:
 def test_any_words_are_read_without_an_error(words: list[str]) -> None:
     found = KIND.settings(Launch(("vllm", "serve", *words)), None)
     KIND.facts(found, "0.14.0")
+
+
+def test_all_arguments_of_older_versions_are_read() -> None:
+    (seen,) = KIND.parse(
+        LogLine(
+            "INFO 05-16 13:11:59 [api_server.py:1044] args: Namespace(host=None, port=8000, enforce_eager=True, "
+            "max_num_seqs=None, tensor_parallel_size=2, api_key='s3cr3t', dispatch_function=<function at 0x7f>)"
+        )
+    )
+    assert isinstance(seen, SettingsSeen)
+    assert (seen.settings.number("tp_size"), seen.settings.flag("enforce_eager")) == (2, True)
+    assert "s3cr3t" not in repr(seen.settings)

@@ -1,6 +1,9 @@
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bubblewatch.model.clock import NS
 from bubblewatch.model.findings import Scope
@@ -11,8 +14,9 @@ from bubblewatch.model.signals import Signals
 from bubblewatch.servers.base import Facts, Running
 from bubblewatch.signals.builder import Notebook
 from bubblewatch.signals.decode import pace
-from bubblewatch.signals.demand import activity, write_demand
+from bubblewatch.signals.demand import activity, running_intervals, write_demand
 from bubblewatch.signals.evidence import ServerEvidence, Stated
+from bubblewatch.signals.series import Interval
 
 NOW = 1_796_000_000 * NS
 PIPELINE = Facts(pp=8, tp=1, dp=1, running=Running.ONE_SLOT)
@@ -122,3 +126,18 @@ def test_what_the_user_knows_counts(stated: Stated, state: str, running: int) ->
 
 def test_zero_running_with_a_queue_is_work_that_waits() -> None:
     assert demand(stated=Stated(running=0, queued=4)).value("demand.queued") == 4
+
+
+@given(st.lists(st.floats(0, 400), max_size=30))
+def test_running_time_is_the_union_of_what_each_line_speaks_for(ago: list[float]) -> None:
+    """Against the naive sum over milliseconds of a window of 100 s that ends 50 s before now."""
+    signs = activity([decode(s) for s in sorted(ago, reverse=True)])
+    window = Interval(NOW - 150 * NS, NOW - 50 * NS)
+    found = running_intervals(signs, 0, window)
+    step = NS // 10
+    naive = sum(
+        any(t - 5 * NS <= at < t + round(signs.hold_s * NS) for t in signs.times_ns)
+        for at in range(window.start_ns, window.end_ns, step)
+    )
+    assert sum(i.seconds for i in found) == pytest.approx(naive / 10, abs=0.1 * (2 * len(ago) + 1))
+    assert all(a.end_ns < b.start_ns for a, b in pairwise(found))

@@ -1,5 +1,4 @@
 import math
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -8,7 +7,7 @@ from hypothesis import strategies as st
 from bubblewatch.model.clock import NS
 from bubblewatch.model.telemetry import Series
 from bubblewatch.signals import series
-from bubblewatch.signals.series import Interval, clipped, merged
+from bubblewatch.signals.series import Interval
 
 
 def at(*seconds: float) -> tuple[int, ...]:
@@ -65,18 +64,3 @@ def test_the_mean_lies_within_the_readings(steps: list[tuple[float, float]]) -> 
     found = series.mean(Series(times, values), now + NS)
     assert found is not None
     assert min(values) - 1e-9 <= found <= max(values) + 1e-9
-
-
-@given(st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100))))
-def test_merged_intervals_cover_the_same_seconds(pairs: list[tuple[int, int]]) -> None:
-    joined = merged(Interval(a, b) for a, b in pairs)
-    covered = {t for a, b in pairs for t in range(a, b)}
-    assert {t for i in joined for t in range(i.start_ns, i.end_ns)} == covered
-    assert all(a.end_ns < b.start_ns for a, b in pairwise(joined))
-
-
-def test_clipping_drops_what_lies_outside() -> None:
-    assert clipped([Interval(0, 5), Interval(8, 12), Interval(20, 30)], Interval(4, 10)) == (
-        Interval(4, 5),
-        Interval(8, 10),
-    )

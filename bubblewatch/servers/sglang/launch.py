@@ -9,6 +9,7 @@ from types import MappingProxyType
 from bubblewatch.model.redact import is_secret_name
 from bubblewatch.model.server import Launch, Origin, Setting, Settings, SettingValue
 from bubblewatch.servers.argv import Given, OptionList, Reading, Takes, read_options, value_of, whole_number
+from bubblewatch.servers.environment import settings_from_environment
 from bubblewatch.servers.program import Entry, Program, find_program
 from bubblewatch.servers.sglang.options import COUNTS, THOUSANDS, defaults, option_lists
 from bubblewatch.servers.versions import Version
@@ -44,7 +45,7 @@ def program_of(launch: Launch) -> Program | None:
 def settings_of(launch: Launch, version: str | None) -> Settings:
     """What the launch asks for; see `ServerKind.settings`."""
     program = program_of(launch)
-    values = _from_environment(launch)
+    values = settings_from_environment(launch, _ENVIRONMENT)
     if program is None:
         return Settings(MappingProxyType(values))
     parsed = Version.parse(version)
@@ -106,14 +107,6 @@ def _defaults(version: Version | None, reading: Reading) -> dict[str, Setting]:
         name: Setting(name, value, Origin.DEFAULT, "default")
         for name, value in defaults(version).items()
         if not any(name.startswith(typed) for typed in unresolved)
-    }
-
-
-def _from_environment(launch: Launch) -> dict[str, Setting]:
-    return {
-        name: Setting(name, value_of(value), Origin.ENVIRONMENT, f"{name}={value}")
-        for name, value in (launch.env or {}).items()
-        if _ENVIRONMENT.fullmatch(name) and not is_secret_name(name)
     }
 
 

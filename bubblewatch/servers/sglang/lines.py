@@ -178,8 +178,8 @@ def pool(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event
     return (PoolSized(record.line, rank, max_total_tokens=int(found["tokens"])),)
 
 
-def weights(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
-    return (Starting(record.line, rank, what=f"loading weights ({found['step']})"),)
+def starting(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
+    return (Starting(record.line, rank, what=found[0].rstrip(".")),)
 
 
 def retraction(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:

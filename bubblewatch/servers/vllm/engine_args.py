@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import ast
-import json
 import re
 from types import MappingProxyType
 
 from bubblewatch.model.logs import Event, SettingsSeen, VersionSeen
-from bubblewatch.model.redact import is_secret_name, redact_text
+from bubblewatch.model.redact import is_secret_name
 from bubblewatch.model.server import Origin, Rank, Setting, Settings, SettingValue
+from bubblewatch.servers.literal import SCALAR, plain, scalar, settings_printed
 from bubblewatch.servers.logprefix import Record
 from bubblewatch.servers.vllm.options import SHARED_NAMES
 
-_TEXT_LIMIT = 500
-"""Characters of a text value that are kept."""
-
-_SCALAR = r"None|True|False|-?\d{1,15}(?:\.\d{1,12})?|'[^'\\]{0,500}'"
-_DICT_FIELD = re.compile(rf"(?<=[{{\s])'(?P<name>[a-z]\w{{0,63}})': (?P<value>{_SCALAR})(?=[,}}])")
-_ENGINE_FIELD = re.compile(rf"(?:^|\s)(?P<name>[a-z]\w{{0,63}})=(?P<value>{_SCALAR}|[\w./-]{{1,200}})(?=,|$)")
+_ENGINE_FIELD = re.compile(rf"(?:^|\s)(?P<name>[a-z]\w{{0,63}})=(?:{SCALAR}|(?P<text>[\w./-]{{1,200}}))(?=,|$)")
 # "cudagraph_mode":[2,1]   'cudagraph_mode': <CUDAGraphMode.FULL_AND_PIECEWISE: (2, 1)>   "cudagraph_mode":"PIECEWISE"
 _MODE = re.compile(
     r"""['"]?cudagraph_mode['"]?\s{0,2}[:=]\s{0,2}(?:<CUDAGraphMode\.)?['"]?"""
@@ -35,15 +29,9 @@ _PLACEHOLDERS = frozenset({"compilation_config", "speculative_config", "kv_trans
 
 
 def nondefault_line(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
-    """`non-default args: {…}`: what was set by hand. Values without a literal form are left out."""
-    body = record.message[record.message.index("{") :]
-    try:
-        parsed = ast.literal_eval(body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, TypeError):
-        parsed = {m["name"]: ast.literal_eval(m["value"]) for m in _DICT_FIELD.finditer(body)}
-    if not found or not isinstance(parsed, dict):
-        return ()
-    values = {str(name): _plain(value) for name, value in parsed.items() if not is_secret_name(str(name))}
+    """`non-default args: {…}`: what was set by hand; `args: Namespace(…)` (up to 0.8): everything."""
+    body = record.message[found.start("body") :]
+    values = {name: plain(value) for name, value in settings_printed(body).items() if not is_secret_name(name)}
     return _seen(record, rank, values | _compilation(body), "non-default args")
 
 
@@ -53,9 +41,9 @@ def engine_line(found: re.Match[str], record: Record, rank: Rank | None) -> tupl
     body = record.message[found.start("config") :]
     values: dict[str, SettingValue] = {}
     for field in _ENGINE_FIELD.finditer(body):
-        name, text = field["name"], field["value"]
+        name, text = field["name"], field["value"] or field["text"]
         if not is_secret_name(name) and name not in _PLACEHOLDERS:
-            values.setdefault(name, _scalar(text))
+            values.setdefault(name, scalar(text))
     if values.get("enforce_eager") is True:
         return (version, *_seen(record, rank, values, "engine line"))
     return (version, *_seen(record, rank, values | _compilation(body), "engine line"))
@@ -81,21 +69,3 @@ def _seen(record: Record, rank: Rank | None, values: dict[str, SettingValue], wh
         for short in (SHARED_NAMES.get(name, name),)
     }
     return (SettingsSeen(record.line, rank, settings=Settings(MappingProxyType(found))),) if found else ()
-
-
-def _scalar(text: str) -> SettingValue:
-    try:
-        value = ast.literal_eval(text)
-    except (SyntaxError, ValueError):
-        return redact_text(text)
-    return _plain(value)
-
-
-def _plain(value: object) -> SettingValue:
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    if isinstance(value, str):
-        return redact_text(value)[:_TEXT_LIMIT]
-    if isinstance(value, list) and all(isinstance(item, int | str) for item in value):
-        return redact_text(" ".join(map(str, value)))[:_TEXT_LIMIT]
-    return redact_text(json.dumps(value, default=str))[:_TEXT_LIMIT]

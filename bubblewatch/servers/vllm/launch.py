@@ -10,6 +10,7 @@ from types import MappingProxyType
 from bubblewatch.model.redact import is_secret_name
 from bubblewatch.model.server import Launch, Origin, Setting, Settings, SettingValue
 from bubblewatch.servers.argv import Given, Takes, read_options, value_of, whole_number
+from bubblewatch.servers.environment import settings_from_environment
 from bubblewatch.servers.program import Entry, Program, find_program
 from bubblewatch.servers.vllm.options import COUNTS, DEFAULTS, OPTIONS, SHARED_NAMES, THOUSANDS
 
@@ -42,11 +43,7 @@ def program_of(launch: Launch) -> Program | None:
 def settings_of(launch: Launch) -> Settings:
     """What the launch asks for; see `ServerKind.settings`. Options that are not in the list are kept as they stand."""
     program = program_of(launch)
-    values = {
-        name: Setting(name, value_of(value), Origin.ENVIRONMENT, f"{name}={value}")
-        for name, value in (launch.env or {}).items()
-        if _ENVIRONMENT.fullmatch(name) and not is_secret_name(name)
-    }
+    values = settings_from_environment(launch, _ENVIRONMENT)
     if program is None:
         return Settings(MappingProxyType(values))
     words = _argparse_words(program.words)

@@ -45,8 +45,8 @@ TABLE: tuple[Pattern, ...] = (
     ),
     Pattern(
         "non-default-args",
-        "non-default args: ",
-        re.compile(r"^non-default args: (?P<body>\{.*)$"),
+        "args: ",
+        re.compile(r"^(?:non-default )?args: (?P<body>(?:Namespace\(|\{).*)$"),
         nondefault_line,
         "(APIServer pid=1) INFO 10-22 09:31:02 [utils.py:233] non-default args: {'model': 'Qwen/Qwen3-8B', "
         "'tensor_parallel_size': 2, 'enforce_eager': True, 'max_num_seqs': 64}",
