@@ -87,8 +87,8 @@ class Telemetry:
     """Readings of all GPUs of one host over one window of the monotonic clock.
 
     `wall_offset_ns` + monotonic time = wall time, the anchor that joins readings with log lines; None when the evidence
-    has no common clock (a pasted CSV): such telemetry is joined with logs over the whole window. `links` names each pair
-    of devices once; () when nobody said.
+    has no common clock (a pasted CSV): such telemetry is joined with logs over the whole window. `links` names each
+    pair of devices once; () when nobody said.
     """
 
     gpus: tuple[GpuReading, ...] = ()

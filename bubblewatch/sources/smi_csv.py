@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Iterator, Sequence
 
@@ -15,12 +16,15 @@ EXPECTED = "nvidia-smi output, such as `nvidia-smi --query-gpu=index,utilization
 _ASKED = re.compile(r"nvidia-smi\b.*--query-gpu[= ](?P<columns>[\w.,]+)")
 """Example: the prompt line above what was pasted, `$ nvidia-smi --query-gpu=index,power.draw --format=csv,noheader`."""
 
+_LONGEST_LINE = 8000
+"""Characters; a row with all 150 columns of the query has about 3000. A longer line is none."""
+
 _NO_READING = re.compile(r"\[(?:N/A|Not Supported|Unknown Error)\]|N/A|ERR!")
 
 
 def has_header(text: str) -> bool:
     """Whether one line names columns of the query that say what a GPU does."""
-    return any(_names_load(cells) for _, cells in _lines(text))
+    return any(_names_load(cells) for _, _, cells in _lines(text))
 
 
 def csv_rows(text: str, shown: str) -> Iterator[Row]:
@@ -31,31 +35,26 @@ def csv_rows(text: str, shown: str) -> Iterator[Row]:
     """
     header: list[str] = []
     skip_to_header = has_header(text)
-    for number, cells in _lines(text):
-        asked = _ASKED.search(", ".join(cells).replace(", ", ","))
-        if asked:
+    for number, line, cells in _lines(text):
+        if "--query-gpu" in line and (asked := _ASKED.search(line)):
             header = [column_name(name) for name in asked["columns"].split(",")]
-            continue
-        if is_header(cells):
+        elif is_header(cells):
             header = [column_name(cell) for cell in cells]
             if not tells_load(header):
                 raise UsageError(
                     f"{shown}:{number}: the columns hold neither utilization.gpu nor power.draw", f"expected {EXPECTED}"
                 )
-            continue
-        if not header:
-            if skip_to_header:
-                continue
-            header = _guessed(cells, shown)
-        if len(cells) == len(header):
-            yield dict(zip(header, cells, strict=True))
+        elif header or not skip_to_header:
+            header = header or _guessed(cells, shown)
+            if len(cells) == len(header):
+                yield dict(zip(header, cells, strict=True))
 
 
-def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Line number and stripped cells of every line that has any."""
+def _lines(text: str) -> Iterator[tuple[int, str, list[str]]]:
+    """Number, text and stripped cells of every line that has any."""
     for number, line in enumerate(text.replace("\0", "").splitlines(), start=1):
-        if line.strip():
-            yield number, [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True))]
+        if line.strip() and len(line) <= _LONGEST_LINE:
+            yield number, line, [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True))]
 
 
 def _names_load(cells: Sequence[str]) -> bool:
@@ -66,12 +65,10 @@ def _guessed(cells: Sequence[str], shown: str) -> list[str]:
     header = guess_header(cells)
     if header is not None:
         return header
-    if (
-        len(cells) > 1
-        and sum(number_of(cell) == number_of(cell) or bool(_NO_READING.fullmatch(cell)) for cell in cells) > 1
-    ):
+    numbers = [cell for cell in cells if not math.isnan(number_of(cell)) or _NO_READING.fullmatch(cell)]
+    if len(numbers) > 1:
         raise UsageError(
-            f"{shown}: rows without header and without units: which number is which cannot be told",
+            f"{shown}: not understood as nvidia-smi output: rows without header and units do not tell their columns",
             "leave noheader or nounits out of --format, or put the nvidia-smi command line above the rows",
         )
     raise UsageError(

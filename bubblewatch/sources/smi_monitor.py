@@ -90,7 +90,7 @@ class _Moment:
 
     def rows(self) -> list[Row]:
         """One row for each GPU of the moment in hand, which ends here."""
-        rows = [
+        rows: list[Row] = [
             {
                 "index": gpu,
                 "utilization.gpu": f"{min(sums['sm'], 100.0):.0f}" if "sm" in sums else "-",

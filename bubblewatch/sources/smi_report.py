@@ -12,6 +12,9 @@ _GPU = re.compile(r"GPU (?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.
 
 _LINE = re.compile(r"(?P<indent> *)(?P<key>\S[^:]*?) *(?:: (?P<value>.*))?$")
 
+_LONGEST_LINE = 1000
+"""Characters; keys and values are short, and a longer line would cost the pattern much time."""
+
 _COLUMNS: Mapping[tuple[str, str], str] = {
     ("", "Product Name"): "name",
     ("", "GPU UUID"): "uuid",
@@ -69,23 +72,21 @@ def report_rows(text: str) -> Iterator[Row]:
     stamp, index = "", 0
     path: list[tuple[int, str]] = []
     for line in text.splitlines():
-        found = _LINE.match(line.rstrip())
+        if gpu := _GPU.match(line):
+            if row:
+                yield row
+            row = {"index": str(index), "pci.bus_id": gpu["bus"], **({"timestamp": stamp} if stamp else {})}
+            path, index = [], index + 1
+            continue
+        found = _LINE.match(line.rstrip()) if len(line) <= _LONGEST_LINE else None
         if found is None:
             continue
         indent, key, value = len(found["indent"]), found["key"], (found["value"] or "").strip()
-        if indent == 0:
-            if row:
-                yield row
-            row, path = {}, []
-            if gpu := _GPU.match(line):
-                row = {"index": str(index), "pci.bus_id": gpu["bus"], **({"timestamp": stamp} if stamp else {})}
-                index += 1
-            elif key == "Timestamp":
-                stamp, index = value, 0
-            continue
+        if indent == 0 and key == "Timestamp":
+            stamp, index = value, 0
         while path and path[-1][0] >= indent:
             path.pop()
-        if row and value:
+        if row and indent and value:
             _take(row, [name for _, name in path], key, value)
         path.append((indent, key))
     if row:

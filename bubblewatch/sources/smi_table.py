@@ -7,13 +7,16 @@ from collections.abc import Iterator
 
 from bubblewatch.sources.smi_collect import Row
 
-_HEADER = re.compile(r"NVIDIA-SMI\s+[\w.]+.*(?:Driver|KMD) Version")
+_HEADER = re.compile(r"NVIDIA-SMI\s{1,4}[\w.]{1,30}.{0,80}?(?:Driver|KMD) Version")
 """Examples: `| NVIDIA-SMI 580.173.02    Driver Version: 580.173.02 …`, `| NVIDIA-SMI 610.43.02    KMD Version: …`."""
 
 _FIRST_LINE = re.compile(
     r"^\W*\|\s+(?P<index>\d+)\s+(?P<name>\S.*?)\s+(?P<mode>On|Off|N/A|WDDM|TCC|MCDM)\s*\|\s*(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)"
 )
 """Example (nvidia-smi 580): `|   0  NVIDIA H200 NVL                On  |   00000000:06:00.0 Off |            0 |`."""
+
+_LONGEST_LINE = 400
+"""Characters; the table is 91 wide. A longer line is none of it, and would cost the patterns much time."""
 
 _DATE_LINE = re.compile(r"^\W*(?P<date>[A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4})\s*$")
 """Example (nvidia-smi 580, above each table): `Sat Sep  5 17:26:06 2026`."""
@@ -39,6 +42,8 @@ def table_rows(text: str) -> Iterator[Row]:
     first: re.Match[str] | None = None
     stamp = ""
     for line in text.splitlines():
+        if len(line) > _LONGEST_LINE:
+            continue
         if date := _DATE_LINE.match(line):
             stamp = date["date"]
         elif found := _FIRST_LINE.search(line):

@@ -12,17 +12,20 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _HEADER = re.compile(r"\s*GPU0\s+(?:GPU\d+\s|\S+\s+CPU Affinity|CPU Affinity|NIC\d|mlx\d)")
 """Example (nvidia-smi 570): `        GPU0    GPU1    NIC0    CPU Affinity    NUMA Affinity   GPU NUMA ID`."""
 
+_LONGEST_LINE = 4000
+"""Characters; a row of 16 GPUs and as many network cards has about 300."""
+
 _PATH = re.compile(r"X|SYS|NODE|PHB|PXB|PIX|NV\d+|PSB|SOC|CNS|OK|N/A")
 """The words of the legend (nvidia-smi 450..580)."""
 
 
 def links_of(text: str) -> tuple[DeviceLink, ...]:
-    """Every pair of devices of the first matrix in `text`, once each; () when there is none. Rows cut short end early."""
+    """Every pair of devices of the first matrix in `text`, once each; () when there is none."""
     devices: list[str] = []
     links: list[DeviceLink] = []
     named: set[str] = set()
     for line in text.splitlines():
-        plain = _ANSI.sub("", line)
+        plain = _ANSI.sub("", line[:_LONGEST_LINE])
         if not devices:
             if _HEADER.match(plain):
                 devices = plain.partition("CPU Affinity")[0].split()

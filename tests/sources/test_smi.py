@@ -158,8 +158,8 @@ def test_a_table_printed_again_and_again_is_as_many_readings():
         ("a,b,c\n1,2,3\n", "not understood"),
         ("index, temperature.gpu\n0, 44\n", "neither utilization.gpu nor power.draw"),
         (HEADER, "no reading"),
-        ("# gpu    pwr  gtemp\n# Idx      W      C\n    0     41     30\n", "dmon"),
-        ("==============NVSMI LOG==============\n", "`nvidia-smi -q`"),
+        ("# gpu  gtemp\n# Idx      C\n    0     30\n", "no reading"),
+        ("==============NVSMI LOG==============\n", "no reading"),
         ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n", "nvidia-smi itself failed"),
     ],
 )

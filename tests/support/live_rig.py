@@ -53,7 +53,8 @@ class SimulatedServer:
             del tail[tail.index("--port") : tail.index("--port") + 2]
         self._log = self.host.log(seen.unit or "")
         self._drop = re.compile(config.get("drop", r"(?!)"))
-        self.emitter = subprocess.Popen([sys.executable, str(EMITTER), config["unit"]], stdin=subprocess.PIPE)
+        pipe = [sys.executable, str(EMITTER), config["unit"], "cat"]
+        self.emitter = subprocess.Popen(pipe, stdin=subprocess.PIPE)
         self.group = control_group(config["unit"])
         clients = config.get("clients", seen.connections or 0)
         self.server: FakeServer = start_fake_server(
