@@ -184,15 +184,13 @@ class JournalctlSource:
         return self._head_end is None or self._is_behind_head(entry, self._head_end)
 
     def _is_behind_head(self, entry: Entry, end: Entry) -> bool:
-        """False for entries of the tail that the head had; then nothing was skipped between the two."""
+        """False for the tail's first entry and those that the head had: a tail without the head's last skipped some."""
         if entry.cursor == end.cursor:
             self._head_end = None
-            return False
-        if entry.time_us <= end.time_us:  # entries of one burst can share a microsecond
-            return False
-        self._log.skipped_middle = True
-        self._head_end = None
-        return True
+        elif entry.time_us > end.time_us:  # entries of one burst can share a microsecond
+            self._log.skipped_middle = True
+            self._head_end = None
+        return False
 
     def _last_words(self) -> str:
         assert self._child.stderr is not None  # noqa: S101 - it was started with a pipe

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from bubblewatch.model.errors import UsageError
 from bubblewatch.model.redact import redact_argv
 from bubblewatch.model.server import Launch
+from bubblewatch.sources.container_images import with_entry_point
+from bubblewatch.sources.env_file import read_env_file
 from bubblewatch.sources.serving_env import serving_env
 from bubblewatch.sources.shell_text import ASSIGNMENT, Word, commands_of
 
@@ -68,35 +70,66 @@ class Command:
     words: list[Word]
     env: dict[str, Word] = field(default_factory=dict)
     image: str | None = None
+    notes: list[str] = field(default_factory=list)
+    directory: str | None = None
 
 
 def launch_from_text(text: str, name: str) -> Launch:
-    """The launch that shell text `text` describes; `name` says where it comes from (a path, `command`)."""
+    """The launch that shell text `text` describes; `name` says where it comes from (a path, `command`).
+
+    Of several commands the one with the most options counts, the last of equals.
+    """
+    return launch_of(max(reversed(commands_in(text, name)), key=likelihood), name)
+
+
+def commands_in(
+    text: str, name: str, variables: Mapping[str, str] | None = None, first_line: int = 1
+) -> list[Command]:
+    """The commands of shell text, each with what the text exports and where it changes to; never an empty list.
+
+    `variables` are those that the text can use beside its own. Raises UsageError when there is no command in it.
+    """
     if "\0" in text:
-        return launch_from_words([Word(word, 1) for word in text.rstrip("\0").split("\0")], {}, name)
-    variables: dict[str, str] = {}
+        return [Command([Word(word, 1) for word in text.rstrip("\0").split("\0")])]
+    known = dict(variables or {})
     exported: dict[str, Word] = {}
-    commands: list[tuple[Command, str | None]] = []
+    commands: list[Command] = []
     directory: str | None = None
-    for words in commands_of(text, name, variables):
-        rest, assigned = _split_assignments(list(words))
+    for words in commands_of(text, name, known, first_line):
+        rest, assigned = split_assignments(list(words))
         if not rest or rest[0].text in _DECLARERS:
-            _, declared = _split_assignments([word for word in rest[1:] if not word.text.startswith("-")])
+            _, declared = split_assignments([word for word in rest[1:] if not word.text.startswith("-")])
             for variable, word in {**assigned, **declared}.items():
-                old = variables.get(variable, "") if word.text.startswith("+=") else ""
-                variables[variable] = old + word.text.removeprefix("+=")
-                exported[variable] = Word(variables[variable], word.line)
+                old = known.get(variable, "") if word.text.startswith("+=") else ""
+                known[variable] = old + word.text.removeprefix("+=")
+                exported[variable] = Word(known[variable], word.line)
         elif rest[0].text == "cd" and len(rest) == 2:
             directory = rest[1].text
         else:
-            commands.extend((command, directory) for command in unwrap(rest, assigned, name))
+            for command in unwrap(rest, assigned, name):
+                command.directory = directory
+                commands.append(command)
     if not commands:
         raise UsageError(
             f"{name}: no command in it", "expected a launch command such as `python -m sglang.launch_server …`"
         )
-    chosen, directory = max(reversed(commands), key=lambda pair: likelihood(pair[0]))
+    for command in commands:
+        command.env = {**exported, **command.env}
+    return commands
+
+
+def launch_of(
+    command: Command, name: str, *, env_known: bool = False, notes: tuple[str, ...] = (), directory: str | None = None
+) -> Launch:
+    """The launch that this command is; see `launch_from_words`. `directory` counts where the command names none."""
     return launch_from_words(
-        chosen.words, {**exported, **chosen.env}, name, image=chosen.image, working_directory=directory
+        command.words,
+        command.env,
+        name,
+        image=command.image,
+        working_directory=command.directory or directory,
+        env_known=env_known,
+        notes=(*notes, *command.notes),
     )
 
 
@@ -117,13 +150,14 @@ def launch_from_words(
     shown = serving_env({variable: word.text for variable, word in env.items()})
     placed = [(word.text.partition("=")[0], word) for word in words if word.text.startswith("-")]
     placed += [(variable, env[variable]) for variable in shown]
+    placed = [(key, word) for key, word in placed if word.line]
     is_file = name not in _NOT_FILES
     return Launch(
         argv=tuple(redact_argv([word.text for word in words])),
         env=shown if shown or env_known else None,
-        where=_place(words[0], name) if is_file and words else name,
+        where=_place(words[0], name) if is_file and words and words[0].line else name,
         working_directory=working_directory,
-        places={key: _place(word, name) for key, word in placed} if is_file else {},
+        places={key: _place(word, name) for key, word in placed if is_file or word.file},
         image=image,
         notes=notes,
     )
@@ -133,7 +167,7 @@ def _place(word: Word, name: str) -> str:
     return f"{word.file or name}:{word.line}"
 
 
-def _split_assignments(words: list[Word]) -> tuple[list[Word], dict[str, Word]]:
+def split_assignments(words: list[Word]) -> tuple[list[Word], dict[str, Word]]:
     """The words after leading `NAME=value` ones, and those; a value of `NAME+=…` keeps its `+=`."""
     assigned: dict[str, Word] = {}
     for index, word in enumerate(words):
@@ -152,18 +186,18 @@ def unwrap(words: list[Word], env: Mapping[str, Word], name: str) -> list[Comman
             words = words[1:]
             continue
         program = os.path.basename(words[0].text)  # noqa: PTH119 - a word of a command, not a path here
-        if program in _CONTAINER_TOOLS and (unpacked := _unpack_container(words)):
+        if program in _CONTAINER_TOOLS and (unpacked := _unpack_container(words, name)):
             return [unpacked]
         if program in _SHELLS and (script := _shell_script(words)):
             variables = {variable: word.text for variable, word in env.items()}
             inner = [
-                _split_assignments(list(found)) for found in commands_of(script.text, name, variables, script.line)
+                split_assignments(list(found)) for found in commands_of(script.text, name, variables, script.line)
             ]
             return [each for rest, more in inner if rest for each in unwrap(rest, {**env, **more}, name)]
         if program not in _WRAPPERS:
             return [Command(words, env)]
         words = _after_options(words[1:], _WRAPPERS[program], _POSITIONAL.get(program, 0))
-        words, assigned = _split_assignments(words)
+        words, assigned = split_assignments(words)
         env |= assigned
     return []
 
@@ -196,16 +230,14 @@ def _shell_script(words: list[Word]) -> Word | None:
     return None
 
 
-def _unpack_container(words: list[Word]) -> Command | None:
-    """The command inside `docker run … IMAGE …` with its variables; None for other container commands.
-
-    When only options follow the image, the image's entry point takes them, and the image stands as the program.
-    """
+def _unpack_container(words: list[Word], name: str) -> Command | None:
+    """The command inside `docker run … IMAGE …` with its variables; None for other container commands."""
     verbs = [index for index, word in enumerate(words[:3]) if word.text in {"run", "create"}]
     if not verbs:
         return None
     inner: dict[str, Word] = {}
     entry: list[Word] = []
+    notes: list[str] = []
     index = verbs[0] + 1
     while index < len(words) and words[index].text.startswith("-"):
         word = words[index]
@@ -219,18 +251,38 @@ def _unpack_container(words: list[Word]) -> Command | None:
         index += 1
         if option in {"-e", "--env"} and (found := ASSIGNMENT.fullmatch(value)):
             inner[found["name"]] = Word(found["value"], word.line)
+        elif option == "--env-file":
+            notes += _take_env_file(value, name, inner)
         elif option == "--entrypoint":
             entry = [Word(value, word.line)]
     if index >= len(words):
         return None
-    image, rest = words[index], words[index + 1 :]
-    if not rest or (rest[0].text.startswith("-") and not entry):
-        return Command([image, *rest], inner, image.text)
-    commands = unwrap([*entry, *rest], inner, "command")
-    if not commands:
-        return Command([image, *rest], inner, image.text)
-    best = max(reversed(commands), key=likelihood)
-    best.image = image.text
+    image, rest = words[index].text, words[index + 1 :]
+    command = command_in_container(image, entry, rest, inner, name)
+    command.words = [replace(w, line=w.line or words[index].line) for w in command.words]
+    command.notes += notes
+    return command
+
+
+def _take_env_file(path: str, name: str, variables: dict[str, Word]) -> list[str]:
+    """Add the variables of a file that options name; notes when it cannot be read. Single options outrank it."""
+    try:
+        read = read_env_file(path, name, quotes=False)
+    except UsageError as error:
+        return [f"the environment file {path} was not read: {error.what}"]
+    for variable, word in read.items():
+        variables.setdefault(variable, word)
+    return []
+
+
+def command_in_container(
+    image: str, entry: Sequence[Word], rest: Sequence[Word], env: Mapping[str, Word], name: str
+) -> Command:
+    """The server's command of a container: `entry` replaces the image's entry point when it is not empty."""
+    words = [*entry, *rest] if entry else with_entry_point(image, rest)
+    commands = unwrap(words, env, name)
+    best = max(reversed(commands), key=likelihood) if commands else Command(words or [Word(image, 0)], dict(env))
+    best.image = image
     return best
 
 

@@ -1,13 +1,15 @@
 """A model's dimensions from Hugging Face's config.json, by the names that model families use for them.
 
-Read in configuration classes of transformers 4.57 (llama, mistral, qwen2, qwen3, qwen3_moe, qwen3_next, mixtral,
-deepseek_v2, deepseek_v3, glm4_moe, gpt_oss, gemma2, gemma3, llama4, phi3) and in the files of Kimi K2 and DeepSeek V3.2.
+Families that were thought of: llama, mistral, mixtral, qwen2 to qwen3 with their mixtures, qwen3_next, deepseek v2 to
+v3.2, kimi k2, glm4_moe, gpt_oss, gemma2, gemma3, llama4, minimax, phi3; the others by the same names. Which layers have
+experts: (i + 1) % decoder_sparse_step (Qwen), i % moe_layer_freq from first_k_dense_replace on (DeepSeek), and
+configuration_llama4.py of transformers at 008e574.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from bubblewatch.sources.model_quantization import Quantization, quantization_of
@@ -66,19 +68,33 @@ class ModelConfig:
     moe_layers: frozenset[int] = frozenset()
     window: int | None = None
     latent: Latent | None = None
+    linear_width: int = 0
     matrices: int = 3
     is_tied: bool = False
     is_countable: bool = True
-    quantization: Quantization = Quantization()
+    quantization: Quantization = field(default_factory=Quantization)
 
 
 _TWO_MATRICES = frozenset(
-    {"gpt2", "gpt_neox", "gpt_bigcode", "gptj", "opt", "bloom", "falcon", "mpt", "phi", "starcoder2", "nemotron", "codegen"}
+    {
+        "gpt2",
+        "gpt_neox",
+        "gpt_bigcode",
+        "gptj",
+        "opt",
+        "bloom",
+        "falcon",
+        "mpt",
+        "phi",
+        "starcoder2",
+        "nemotron",
+        "codegen",
+    }
 )
 """Families whose feed-forward block has no gate: two matrices instead of three."""
 
-_STATE_MARKS = ("hybrid_override_pattern", "attn_layer_period", "ssm_cfg", "mamba_d_state", "mamba_d_ssm", "ssm_state_size",
-                "linear_attn_config", "state_size")  # fmt: skip
+_STATE_MARKS = ("hybrid_override_pattern", "attn_layer_period", "ssm_cfg", "mamba_d_state", "mamba_d_ssm",
+                "ssm_state_size", "linear_attn_config", "state_size")  # fmt: skip
 """Keys of models with Mamba or linear layers whose weights are not counted here."""
 
 
@@ -147,6 +163,7 @@ def model_config(config: Mapping[str, object], modelopt: Mapping[str, object] | 
         moe_layers=_moe_layers(read, layers) if experts > 1 else frozenset(),
         window=_window(read),
         latent=_latent(read),
+        linear_width=_linear_width(read),
         matrices=2 if kind in _TWO_MATRICES else 3,
         is_tied=_is_tied(part, config, kind),
         is_countable=not any(part.get(mark) for mark in _STATE_MARKS),
@@ -201,6 +218,9 @@ def _attention(read: _Reader, layers: int) -> tuple[AttentionKind, ...]:
     kinds = read.list_of("layer_types")
     if len(kinds) == layers:
         return tuple(_kind_of(str(kind)) for kind in kinds)
+    kinds = read.list_of("attn_type_list")  # minimax: 1 is full attention, 0 is linear
+    if len(kinds) == layers:
+        return tuple(AttentionKind.FULL if kind == 1 else AttentionKind.NONE for kind in kinds)
     every = read.number("full_attention_interval")  # qwen3_next
     if every is not None:
         return tuple(AttentionKind.FULL if (i + 1) % every == 0 else AttentionKind.NONE for i in range(layers))
@@ -217,7 +237,7 @@ def _attention(read: _Reader, layers: int) -> tuple[AttentionKind, ...]:
 
 
 def _kind_of(word: str) -> AttentionKind:
-    if word == "full_attention" or word == "attention":
+    if word in {"full_attention", "attention"}:
         return AttentionKind.FULL
     return AttentionKind.WINDOW if "sliding" in word or "chunked" in word else AttentionKind.NONE
 
@@ -242,6 +262,13 @@ def _latent(read: _Reader) -> Latent | None:
         value=read.number("v_head_dim") or 0,
         query_rank=read.number("q_lora_rank"),
     )
+
+
+def _linear_width(read: _Reader) -> int:
+    """Queries, keys, values, gate and output of gated delta attention (transformers 4.57 modeling_qwen3_next.py)."""
+    keys = (read.number("linear_num_key_heads") or 0) * (read.number("linear_key_head_dim") or 0)
+    values = (read.number("linear_num_value_heads") or 0) * (read.number("linear_value_head_dim") or 0)
+    return 2 * keys + 3 * values
 
 
 def _is_tied(part: Mapping[str, object], config: Mapping[str, object], kind: str) -> bool:

@@ -110,8 +110,9 @@ def _compressed(said: Mapping[str, object]) -> float | None:
     for group in _mapping(said.get("config_groups")).values():
         weights = _mapping(_mapping(group).get("weights"))
         if "num_bits" in weights:
-            is_fp4 = weights.get("type") == "float" and weights["num_bits"] == 4
-            scale = 1 / 16 if is_fp4 else _scale_bytes(weights.get("group_size"))
+            scale = _scale_bytes(weights.get("group_size"))
+            if weights.get("type") == "float" and weights["num_bits"] == 4:
+                scale /= 2  # NVFP4 and MXFP4 have scales of one byte
             found.append(_bits(weights["num_bits"], 16) / 8 + scale)
     return min(found, default=None)
 
@@ -128,10 +129,10 @@ _LAYER = re.compile(r"layers\\?\.(\d{1,4})(?!\d)")
 
 
 def _kept(said: Mapping[str, object]) -> Iterator[tuple[Part, int | None]]:
-    """Parts left alone: each list names modules, wholly or by a pattern, for one layer or for all.
+    r"""Parts left alone: each list names modules, wholly or by a pattern, for one layer or for all.
 
     Patterns come from a file, so none is run; what a pattern is about is told by the words in it. Examples:
-    `re:.*self_attn.*`, `re:.*shared_experts.*`, `re:.*mlp\\.(gate|up|gate_up|down)_proj.*` (Kimi K2 Thinking),
+    `re:.*self_attn.*`, `re:.*shared_experts.*`, `re:.*mlp\.(gate|up|gate_up|down)_proj.*` (Kimi K2 Thinking),
     `model.layers.*.self_attn` (gpt-oss), `model.layers.0.mlp.down_proj`.
     """
     for key in ("ignore", "modules_to_not_convert", "exclude_modules", "ignored_layers"):

@@ -29,11 +29,10 @@ class MalformedHeader(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """One tensor: `size_bytes` as a server keeps it (no float is wider than 2 bytes), `count` of its first dimension."""
+    """One tensor; `size_bytes` as a server keeps it, with no float wider than 2 bytes."""
 
     name: str
     size_bytes: int
-    count: int
 
 
 def read_header(file: BinaryIO) -> tuple[Tensor, ...]:
@@ -69,7 +68,7 @@ def _tensors(entries: Iterable[tuple[str, object]]) -> Iterator[Tensor]:
         size = offsets[1] - offsets[0]
         if entry.get("dtype") in FOUR_BYTE_FLOATS:
             size = min(size, 2 * math.prod(shape))
-        yield Tensor(name, size, shape[0] if shape else 1)
+        yield Tensor(name, size)
 
 
 def _are_sizes(values: object) -> TypeGuard[list[int]]:
@@ -78,4 +77,3 @@ def _are_sizes(values: object) -> TypeGuard[list[int]]:
         and len(values) <= MAX_DIMENSIONS
         and all(type(value) is int and 0 <= value < 2**63 for value in values)
     )
-

@@ -90,9 +90,9 @@ def decode_limit(
     """The most tokens a second that `requests` requests in flight can get, however they are spread over slots.
 
     With M slots of b requests a lap takes at least the time of all stages one after the other, and M times that of the
-    slowest one; the best M counts. `context_tokens` is the mean length behind a request (0 leaves the KV cache out, which
-    only raises the limit), `item_bytes` the size of one number in it, None = as the model says. `tokens_per_step` is
-    above 1 with speculative decoding. None for no request, no bandwidth, or stages that do not hold the model's layers.
+    slowest one; the best M counts. `context_tokens` is the mean length behind a request (0 leaves the KV cache out,
+    which only raises the limit), `item_bytes` the size of one number in it, None = as the model says. `tokens_per_step`
+    is above 1 with speculative decoding. None for no request, no bandwidth, or stages that do not hold the model's layers.
     """
     if requests <= 0 or place.stage_bytes_per_s <= 0 or place.replicas < 1 or tokens_per_step <= 0:
         return None
@@ -125,7 +125,8 @@ def _stages(
     shape: ModelShape, counts: Sequence[int], context_tokens: float, item_bytes: float | None
 ) -> tuple[_Stage, ...]:
     item = shape.kv_item_bytes if item_bytes is None else item_bytes
-    stages, at = [], 0
+    stages: list[_Stage] = []
+    at = 0
     for count in counts:
         layers = shape.layers[at : at + count]
         at += count

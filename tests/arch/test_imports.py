@@ -55,10 +55,20 @@ for name in names:
 """
 
 
-@pytest.mark.parametrize("code", ["import bubblewatch.cli", WALK.format(package="bubblewatch.app")], ids=["cli", "app"])
+APP_BUT_DAEMON = WALK.format(package="bubblewatch.app").replace("__main__", "daemon")
+"""The daemon serves HTTP and may load what serves it."""
+
+
+@pytest.mark.parametrize("code", ["import bubblewatch.cli", APP_BUT_DAEMON], ids=["cli", "app"])
 def test_what_only_some_commands_need_is_not_loaded_at_start(code: str) -> None:
     heavy = {"textual", "pandas", "pyarrow", "pynvml", "systemd", "httpx", "hypercorn"}
     assert loaded_by(code) & heavy == set()
+
+
+def test_the_daemon_loads_nothing_that_draws_or_reports() -> None:
+    loaded = loaded_by("import bubblewatch.app.daemon")
+    assert "bubblewatch" in loaded
+    assert loaded & {"textual", "pandas", "pyarrow"} == set()
 
 
 def test_help_comes_without_arithmetic_rules_and_metrics() -> None:
@@ -78,14 +88,29 @@ except SystemExit as end:
 
 SIDE_EFFECTS = """
 import json, os, sys, threading
+WATCHED = {
+    "open", "socket.connect", "socket.bind", "subprocess.Popen", "os.fork", "os.mkdir", "os.putenv", "os.remove",
+    "os.rename", "signal.signal", "signal.setitimer",
+}
 seen = []
+def is_ours():  # and not of a dependency, such as numpy, which sets a variable of its own
+    frame = sys._getframe(2)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if "site-packages" in name:
+            return False
+        if "/bubblewatch/" in name.removeprefix(os.getcwd()):
+            return True
+        frame = frame.f_back
+    return False
 def hook(event, arguments):
+    if event not in WATCHED or not is_ours():
+        return
     if event == "open":
         path, mode, flags = arguments
         if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
             seen.append([event, str(path)])
-    elif event in {"socket.connect", "socket.bind", "subprocess.Popen", "os.fork", "os.mkdir", "os.putenv", "os.remove",
-                   "os.rename", "signal.signal", "signal.setitimer"}:
+    else:
         seen.append([event, repr(arguments)[:200]])
 sys.addaudithook(hook)
 WALK
