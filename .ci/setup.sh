@@ -158,7 +158,8 @@ install_python_packages() { # name of the set, what to give to pip
   # Groups of dependencies (PEP 735) need pip 25.1.
   [[ $name == demo ]] || pip_install --upgrade pip
   pip_install "$@"
-  echo "$state" >"$stamp"
+  # Each set holds that of the demo, which then needs nothing more.
+  echo "$state" | tee "$VENV/.bubblewatch-demo" >"$stamp"
 }
 
 mkdir -p "$CACHE"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 import click
@@ -13,7 +14,7 @@ from bubblewatch import __version__
 from bubblewatch.cli.daemon import doctor, run
 from bubblewatch.cli.demo import demo
 from bubblewatch.cli.diagnose import diagnose
-from bubblewatch.cli.output import EXIT_INTERRUPTED, EXIT_USAGE
+from bubblewatch.cli.output import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 from bubblewatch.cli.rules import rules
 from bubblewatch.model.errors import BubblewatchError, RuleError, UsageError
 
@@ -77,6 +78,17 @@ def _fail(error: BubblewatchError, *, as_json: bool) -> int:
     return EXIT_USAGE
 
 
+def _crash(error: Exception, *, as_json: bool) -> int:
+    """Say that this is our fault: the traceback on stderr, the document with `--json`."""
+    if as_json:
+        from bubblewatch.report.document import error_document, to_json
+
+        click.echo(to_json(error_document(f"a bug in bubblewatch: {type(error).__name__}", "please report it")))
+    traceback.print_exception(error)
+    click.echo("bubblewatch: this is a bug in bubblewatch; please report it with the lines above", err=True)
+    return EXIT_BUG
+
+
 def _usage(error: click.ClickException) -> UsageError:
     context = error.ctx if isinstance(error, click.UsageError) else None
     hint = f"{context.command_path} --help shows the options" if context is not None else None
@@ -110,4 +122,6 @@ def _run(words: Sequence[str]) -> int:
         # The reader went away (`| head`): nothing to say, and nobody to say it to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Exception as error:  # noqa: BLE001 - a bug must not leave with 1, which means findings
+        return _crash(error, as_json=as_json)
     return code if isinstance(code, int) else 0

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from bubblewatch.model.findings import Snapshot
     from bubblewatch.report.layout import Line
 
-EXIT_FINDINGS, EXIT_USAGE, EXIT_CANNOT_JUDGE, EXIT_INTERRUPTED = 1, 2, 3, 130
-"""Exit codes beside 0 (design §4); 130 is what shells give for Ctrl-C."""
+EXIT_FINDINGS, EXIT_USAGE, EXIT_CANNOT_JUDGE, EXIT_BUG, EXIT_INTERRUPTED = 1, 2, 3, 70, 130
+"""Exit codes beside 0 (design §4). 70 is EX_SOFTWARE of sysexits.h; 130 is what shells give for Ctrl-C."""
 
 WIDEST = 100
 """Columns beyond which lines of prose no longer read well."""
