@@ -2,12 +2,13 @@
 # Brings this tree to the point where it can run: `.ci/setup.sh demo|test|check`.
 #
 #   demo   a virtual environment in .venv with bubblewatch and its pinned dependencies
-#   test   that, the journal extra and the test tools, what they need from the system, and Prometheus unpacked in .tools
+#   test   that, the journal extra and the test tools, what they need from the system, and Prometheus with its
+#          Alertmanager unpacked in .tools
 #   check  that of demo, and the linters
 #
 # Does nothing, quickly and without the network, when everything is there. System packages come from apt, and only where
 # root or sudo is at hand; elsewhere it lists what is missing and exits 2. Prometheus is unpacked and never installed,
-# since Debian's package starts a service.
+# since Debian's packages start services.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -113,22 +114,27 @@ install_missing() {
 
 # --- Prometheus -------------------------------------------------------------------------------------------------------
 
-download_prometheus() {
+download() { # package
   # "apt-get download" writes into the current folder and needs no root.
-  (cd "$TOOLS" && apt-get -o APT::Sandbox::User=root download prometheus)
+  (cd "$TOOLS" && apt-get -o APT::Sandbox::User=root download "$1")
 }
 
-unpack_prometheus() {
-  has prometheus && has promtool && return
-  [[ -x $TOOLS/usr/bin/prometheus && -x $TOOLS/usr/bin/promtool ]] && return
-  has apt-get || die "missing: prometheus and promtool on the PATH (a real Prometheus scrapes the daemon in a test)"
-  say "unpacking Debian's prometheus into $TOOLS (it is not installed and starts nothing)"
+# Puts the programs of a Debian package on the PATH of make, without installing it.
+unpack() { # package, its programs
+  local package=$1 program missing=
+  shift
+  for program in "$@"; do
+    has "$program" || [[ -x $TOOLS/usr/bin/$program ]] || missing=$program
+  done
+  [[ $missing ]] || return 0
+  has apt-get || die "missing: $* on the PATH (a real Prometheus and Alertmanager take part in the tests)"
+  say "unpacking Debian's $package into $TOOLS (it is not installed and starts nothing)"
   mkdir -p "$TOOLS"
-  quietly download_prometheus ||
-    { may_become_root && quietly as_root "${APT[@]}" update && quietly download_prometheus; } ||
-    { show_log; die "missing: prometheus; apt-get could not download it. Put prometheus and promtool on the PATH"; }
-  dpkg -x "$TOOLS"/prometheus_*.deb "$TOOLS"
-  rm "$TOOLS"/prometheus_*.deb
+  quietly download "$package" ||
+    { may_become_root && quietly as_root "${APT[@]}" update && quietly download "$package"; } ||
+    { show_log; die "missing: $package; apt-get could not download it. Put $* on the PATH"; }
+  dpkg -x "$TOOLS/${package}"_*.deb "$TOOLS"
+  rm "$TOOLS/${package}"_*.deb
 }
 
 # --- The virtual environment ------------------------------------------------------------------------------------------
@@ -177,13 +183,14 @@ demo)
 test)
   look_for_test_needs
   install_missing
-  unpack_prometheus
+  unpack prometheus prometheus promtool
+  unpack prometheus-alertmanager prometheus-alertmanager
   make_venv
   install_python_packages test --editable '.[journal]' --group test
   ;;
 check)
   install_missing
-  if compgen -G 'rules/alerts/*.y*ml' >/dev/null; then unpack_prometheus; fi
+  unpack prometheus prometheus promtool
   make_venv
   install_python_packages check --editable . --group lint
   ;;

@@ -3,99 +3,225 @@
 from __future__ import annotations
 
 import logging
+import os
+import platform
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import FrameType
 
+from starlette.types import ASGIApp
+
 from bubblewatch import __version__
+from bubblewatch.app.config import KEYS, Config, Loaded, load
+from bubblewatch.app.config_check import configured_rules
 from bubblewatch.app.demo import scenarios, simulated_watcher
 from bubblewatch.app.live import LiveOptions, live_watcher
+from bubblewatch.app.web_daemon import Web
+from bubblewatch.diagnose.explain import explain_text
 from bubblewatch.diagnose.rule import Rule
 from bubblewatch.exporter.collector import Exposition
 from bubblewatch.exporter.pages import Documents, application
-from bubblewatch.exporter.server import serve
+from bubblewatch.exporter.server import HTTP_LOG
 from bubblewatch.model.clock import Clock, SystemClock
 from bubblewatch.model.errors import UsageError
+from bubblewatch.model.findings import Snapshot, State
 from bubblewatch.report.document import error_document, snapshot_document, to_json
+from bubblewatch.runtime.feed_codec import feed_to_json
+from bubblewatch.runtime.feed_desk import FeedDesk
 from bubblewatch.runtime.hub import Hub
+from bubblewatch.runtime.sampler_cost import SamplerCost
 from bubblewatch.runtime.watch import Watcher
+from bubblewatch.sources.journal_log import JournalHandler
+from bubblewatch.sources.service_manager import ServiceManager, tells_journal
 
 TICK_S = 1.0
 """Seconds between two judgements: rules speak of tens of seconds, and a scrape comes every 15 s."""
+
+RUNBOOK_WIDTH = 100
+"""Characters of a line on the page of a rule."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonOptions:
-    """What to watch and where to serve it. `scenario` names a simulated host to watch instead of this one."""
+    """Where the configuration comes from: file (None = the usual one), environment, and flags by field of Config.
 
-    listen: str = "127.0.0.1:9736"
-    gpus: str | None = None
-    rate_hz: float = 10.0
-    nvml: bool = True
+    `scenario` names a simulated host to watch instead of this one.
+    """
+
+    file: str | None = None
+    environ: Mapping[str, str] = field(default_factory=dict)
+    flags: Mapping[str, object] = field(default_factory=dict)
     scenario: str | None = None
-    ignore: tuple[str, ...] = ()
+
+    def load(self) -> Loaded:
+        """The configuration as it is now. Raises ConfigError."""
+        return load(self.file, self.environ, self.flags)
 
 
-def run_daemon(options: DaemonOptions, rules: Sequence[Rule]) -> int:
-    """Watch and serve until SIGTERM or SIGINT; then 0. Raises UsageError when the address cannot be listened on."""
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
-    clock = SystemClock()
-    host, port = listen_address(options.listen)
-    stop = threading.Event()
+def run_daemon(options: DaemonOptions) -> int:
+    """Watch and serve until SIGTERM or SIGINT; then 0. SIGHUP reads the configuration and the rules again.
 
-    def stop_on_signal(number: int, _frame: FrameType | None) -> None:
-        log.info("stopping signal=%s", signal.Signals(number).name)
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop_on_signal)
-    hub = Hub(clock)
-    documents = Documents(
-        of_snapshot=lambda snapshot: to_json(snapshot_document(snapshot)),
-        of_error=lambda what, hint: to_json(error_document(what, hint)),
-    )
-    watcher, sampler_pid = _watcher(options, rules, clock)
+    Raises UsageError when the configuration cannot be followed or an address cannot be listened on.
+    """
+    loaded = options.load()
+    rules = configured_rules(loaded.config)
+    _log_to(options.environ, loaded.config.log_level)
+    daemon = _Daemon(options, loaded, rules, ServiceManager(options.environ, os.getpid()))
     try:
-        with serve(application(hub, Exposition(hub, __version__, sampler_pid), documents), host, port) as served:
-            log.info("serving url=%s", served.url)
-            _watch(watcher, hub, clock, stop)
+        daemon.run()
     finally:
-        hub.close()
-        watcher.close()
+        daemon.close()
     return 0
 
 
-def listen_address(text: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`, `[V6]:PORT` or `:PORT` (loopback). Raises UsageError for anything else."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal():
-        raise UsageError(f"--listen {text!r} is not HOST:PORT", "for example 127.0.0.1:9736")
-    return host.strip("[]") or "127.0.0.1", int(port)
+class _Daemon:
+    """One run of it, on the main thread, which the signals come to."""
+
+    def __init__(self, options: DaemonOptions, loaded: Loaded, rules: Sequence[Rule], manager: ServiceManager) -> None:
+        self._options = options
+        self._loaded = loaded
+        self._manager = manager
+        self._clock = SystemClock()
+        self._hub = Hub(self._clock)
+        self._desk = FeedDesk(self._clock)
+        self._wake = threading.Event()
+        self._is_stopping = False
+        self._is_reloading = False
+        self._web_hangs = False
+        self._web = Web()
+        self._web.bind(loaded.config)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+        self._watcher, self._sampler_cost = _watcher(options.scenario, loaded.config, rules, self._clock)
+        self._web.apply(loaded.config, self._app(rules))
+
+    def run(self) -> None:
+        """Tick at an even pace until told to stop. A tick that takes long makes the next one late, never doubled."""
+        log.info("serving url=%s", " ".join(self._web.urls))
+        is_ready = False
+        next_ns = self._clock.monotonic_ns()
+        while not self._is_stopping:
+            if self._is_reloading:
+                self._reload()
+            snapshot = self._hub.publish(self._watcher.tick())
+            if self._desk.is_wanted:
+                self._desk.put(self._watcher.feed(snapshot, platform.node()))
+            if not is_ready:
+                self._manager.ready(status_line(snapshot))
+                is_ready = True
+            self._show_health(snapshot)
+            next_ns = max(next_ns + round(TICK_S * 1e9), self._clock.monotonic_ns())
+            self._wake.wait(max(next_ns - self._clock.monotonic_ns(), 0) / 1e9)
+            self._wake.clear()
+
+    def close(self) -> None:
+        self._manager.stopping()
+        self._hub.close()
+        self._web.close()
+        self._watcher.close()
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            self._is_reloading = True
+        else:
+            log.info("stopping signal=%s", signal.Signals(number).name)
+            self._is_stopping = True
+        self._wake.set()
+
+    def _show_health(self, snapshot: Snapshot) -> None:
+        """Tell systemd that we live: a judgement was just made and the web side answers. Otherwise it restarts us."""
+        if self._web.is_answering:
+            self._web_hangs = False
+            self._manager.alive(status_line(snapshot))
+        elif not self._web_hangs:
+            self._web_hangs = True
+            log.error("the web side does not answer any more")
+
+    def _reload(self) -> None:
+        """Put into force what changed; what is wrong is told, and everything stays as it was."""
+        self._is_reloading = False
+        self._manager.reloading(self._clock)
+        try:
+            loaded = self._options.load()
+            rules = configured_rules(loaded.config)
+            self._web.apply(loaded.config, self._app(rules))
+        except UsageError as error:
+            log.error("reload refused, the old configuration stays error=%s", error)  # noqa: TRY400  no bug of ours
+            self._manager.ready("reload refused, the old configuration stays")
+            return
+        before, self._loaded = self._loaded, loaded
+        self._watcher.judge_by(rules, loaded.config.ignore, loaded.config.window_s)
+        logging.getLogger().setLevel(loaded.config.log_level.upper())
+        for name in changed(before.config, loaded.config):
+            key = KEYS[name]
+            log.info("setting changed key=%s in_force=%s", key.name, "now" if key.is_live else "after a restart")
+        log.info("reloaded file=%s", loaded.file or "none")
+        self._manager.ready("reloaded")
+
+    def _app(self, rules: Sequence[Rule]) -> ASGIApp:
+        def feed() -> bytes | None:
+            latest = self._desk.take()
+            return feed_to_json(latest) if latest is not None else None
+
+        documents = Documents(
+            of_snapshot=lambda snapshot: to_json(snapshot_document(snapshot)),
+            of_error=lambda what, hint: to_json(error_document(what, hint)),
+            of_rule={rule.name: explain_text(rule, RUNBOOK_WIDTH) for rule in rules}.get,
+            feed=feed,
+        )
+        exposition = Exposition(self._hub, __version__, self._sampler_cost, host=platform.node())
+        return application(self._hub, exposition, documents)
+
+
+def status_line(snapshot: Snapshot) -> str:
+    """What `systemctl status` shows: what is watched and what it comes to."""
+    servers = sum(view.server is not None for view in snapshot.views)
+    loud = sorted({f.name for f in snapshot.findings if f.state is State.FIRING and f.is_loud})
+    said = f"findings: {', '.join(loud)}" if loud else snapshot.answer.value.replace("_", " ")
+    return f"{servers} server{'' if servers == 1 else 's'}, {len(snapshot.gpus)} GPUs, {said}"
+
+
+def changed(before: Config, after: Config) -> tuple[str, ...]:
+    """Fields of Config that differ."""
+    return tuple(name for name in KEYS if getattr(before, name) != getattr(after, name))
+
+
+def _log_to(environ: Mapping[str, str], level: str) -> None:
+    """Our log to the journal with fields where that is where we write to anyway, else to standard error."""
+    handler: logging.Handler
+    if tells_journal(environ, sys.stderr.fileno()):
+        handler = JournalHandler()
+    else:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=level.upper(), handlers=[handler])
+    for chatty in (
+        "httpx",
+        "httpcore",
+        HTTP_LOG,
+    ):  # they log every request or start, which is a state and no transition
+        logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
 def _watcher(
-    options: DaemonOptions, rules: Sequence[Rule], clock: Clock
-) -> tuple[Watcher, Callable[[], int | None] | None]:
-    if options.scenario is None:
+    scenario: str | None, config: Config, rules: Sequence[Rule], clock: Clock
+) -> tuple[Watcher, Callable[[], SamplerCost] | None]:
+    if scenario is None:
         live = LiveOptions(
-            gpus=options.gpus, rate_hz=options.rate_hz, nvml=options.nvml, ignore=options.ignore, one_shot=False
+            gpus=config.gpus,
+            seconds=config.window_s,
+            rate_hz=config.rate_hz,
+            nvml=config.nvml,
+            ignore=config.ignore,
+            one_shot=False,
         )
         return live_watcher(live, rules, clock)
     known = scenarios()
-    if options.scenario not in known:
-        raise UsageError(f"no scenario is called {options.scenario!r}", f"there are {', '.join(known)}")
-    return simulated_watcher(known[options.scenario], clock, rules, options.ignore, one_shot=False), None
-
-
-def _watch(watcher: Watcher, hub: Hub, clock: Clock, stop: threading.Event) -> None:
-    """Tick at an even pace until told to stop. A tick that takes too long makes the next one late, never doubled."""
-    next_ns = clock.monotonic_ns()
-    while not stop.is_set():
-        hub.publish(watcher.tick())
-        next_ns = max(next_ns + round(TICK_S * 1e9), clock.monotonic_ns())
-        stop.wait(max(next_ns - clock.monotonic_ns(), 0) / 1e9)
+    if scenario not in known:
+        raise UsageError(f"no scenario is called {scenario!r}", f"there are {', '.join(known)}")
+    return simulated_watcher(known[scenario], clock, rules, config.ignore, one_shot=False), None

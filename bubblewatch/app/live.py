@@ -12,16 +12,20 @@ from typing import TextIO
 
 from bubblewatch.diagnose.rule import Rule
 from bubblewatch.model.clock import NS, Clock, SystemClock
-from bubblewatch.model.errors import UsageError
+from bubblewatch.model.errors import AccessDenied, SourceLost, UsageError
 from bubblewatch.model.findings import Snapshot
 from bubblewatch.model.protocols import EndpointSource, LogSource, ProcessSeen
 from bubblewatch.runtime.sampler import NullTelemetry, SamplerProcess
+from bubblewatch.runtime.sampler_cost import SamplerCost
+from bubblewatch.runtime.server_watch import ReadModel
 from bubblewatch.runtime.watch import Watcher, WatchOptions
 from bubblewatch.servers import registry
 from bubblewatch.signals.evidence import Stated
 from bubblewatch.sources.endpoint import ServerMetrics
 from bubblewatch.sources.journal import open_journal
 from bubblewatch.sources.logfile import LogFileSource
+from bubblewatch.sources.model_files import ModelPlace, given_model, served_model
+from bubblewatch.sources.proc import Proc
 from bubblewatch.sources.process import LinuxProcesses
 from bubblewatch.sources.systemd_unit import Systemd, unit_name
 
@@ -48,10 +52,11 @@ class LiveOptions:
     gpus: str | None = None
     seconds: float = 30.0
     since: str | None = None
-    rate_hz: float = 10.0
+    rate_hz: float | None = None
     nvml: bool = True
     stated: Stated = field(default_factory=Stated)
     version: str | None = None
+    model_config: str | None = None
     ignore: tuple[str, ...] = ()
     one_shot: bool = True
 
@@ -91,8 +96,8 @@ def since_ns(text: str | None, now_ns: int) -> int | None:
 
 def live_watcher(
     options: LiveOptions, rules: Sequence[Rule], clock: Clock
-) -> tuple[Watcher, Callable[[], int | None] | None]:
-    """A watcher on this machine, and what tells the pid of its sampler (None without NVML)."""
+) -> tuple[Watcher, Callable[[], SamplerCost] | None]:
+    """A watcher on this machine, and what tells the cost of its sampler (None without NVML)."""
     only = gpu_names(options.gpus)
     start_ns = since_ns(options.since, clock.wall_ns())
     telemetry: SamplerProcess | NullTelemetry = NullTelemetry()
@@ -111,6 +116,7 @@ def live_watcher(
         recognise=registry.recognise,
         open_log=lambda seen: _open_log(seen, start_ns, clock),
         open_endpoint=lambda seen, kind: _open_endpoint(seen, kind, clock),
+        read_model=_model_reader(options.model_config),
         rules=rules,
         options=WatchOptions(
             window_s=options.seconds,
@@ -121,8 +127,27 @@ def live_watcher(
             one_shot=options.one_shot,
         ),
     )
-    sampler_pid = (lambda: telemetry.cost().pid) if isinstance(telemetry, SamplerProcess) else None
-    return watcher, sampler_pid
+    return watcher, telemetry.cost if isinstance(telemetry, SamplerProcess) else None
+
+
+def _model_reader(given: str | None) -> ReadModel:
+    """The model that the user names, for every server; else what each server's own root folder holds of its model."""
+    if given is not None:
+        shape = given_model(given)
+        return lambda _seen, _name: shape
+    return lambda seen, name: served_model(_model_place(seen, name))
+
+
+def _model_place(seen: ProcessSeen, name: str) -> ModelPlace:
+    """Where a server's model lies. Its root folder may be hidden from us: then it is ours, unless it has its own."""
+    proc = Proc()
+    try:
+        environment = proc.environment(seen.pid)
+    except (AccessDenied, SourceLost):
+        environment = {}
+    is_contained = seen.container is not None or seen.pod is not None
+    root = proc.folder(seen.pid) / "root" if is_contained or proc.link(seen.pid, "root") else Path("/")
+    return ModelPlace(name, root, seen.launch.working_directory or "/", environment)
 
 
 def _wanted(options: LiveOptions, processes: LinuxProcesses) -> Callable[[ProcessSeen], bool] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bubblewatch.diagnose.rule import Rule
@@ -11,6 +11,7 @@ from bubblewatch.model.errors import UsageError
 from bubblewatch.model.findings import Health, Snapshot, SourceHealth
 from bubblewatch.model.logs import Event, LogLine, SettingsSeen, VersionSeen
 from bubblewatch.model.server import Launch, Server
+from bubblewatch.model.shape import ModelShape
 from bubblewatch.model.telemetry import Telemetry
 from bubblewatch.runtime.assess import assess, facts_of, with_settings
 from bubblewatch.servers import registry
@@ -18,6 +19,7 @@ from bubblewatch.servers.base import ServerKind
 from bubblewatch.signals.evidence import ServerEvidence, Stated
 from bubblewatch.sources.launch_text import read_launch, read_unit_file
 from bubblewatch.sources.logfile import read_log
+from bubblewatch.sources.model_files import given_model
 from bubblewatch.sources.smi import read_telemetry
 
 
@@ -31,6 +33,7 @@ class EvidenceFiles:
     telemetry: str | None = None
     server: str | None = None
     version: str | None = None
+    model_config: str | None = None
     stated: Stated = field(default_factory=Stated)
 
     @property
@@ -49,8 +52,9 @@ def judge_files(files: EvidenceFiles, rules: Sequence[Rule], ignore: Sequence[st
     launch = _launch(files)
     lines = read_log(files.log) if files.log is not None else ()
     telemetry = read_telemetry(files.telemetry) if files.telemetry is not None else Telemetry()
+    model = given_model(files.model_config) if files.model_config is not None else None
     kind, name = _kind(files.server, launch, lines)
-    evidence = _evidence(files, launch, lines, telemetry, kind, name)
+    evidence = replace(_evidence(files, launch, lines, telemetry, kind, name), model=model)
     result = assess(evidence, rules, ignore, None, one_shot=True)
     return Snapshot(
         time_ns=wall_ns,
@@ -58,7 +62,7 @@ def judge_files(files: EvidenceFiles, rules: Sequence[Rule], ignore: Sequence[st
         views=(result.view,),
         gpus=tuple(g.gpu for g in telemetry.gpus),
         gpu_signals=result.computed.gpus,
-        sources=_sources(files, launch, lines, telemetry),
+        sources=(*_sources(files, launch, lines, telemetry), *_model_source(model)),
         one_shot=True,
         sequence=1,
     )
@@ -67,7 +71,9 @@ def judge_files(files: EvidenceFiles, rules: Sequence[Rule], ignore: Sequence[st
 def _launch(files: EvidenceFiles) -> Launch | None:
     if files.unit_file is not None:
         return read_unit_file(files.unit_file)
-    return read_launch(files.command) if files.command is not None else None
+    if files.command is None:
+        return None
+    return read_launch(files.command, recognise=lambda launch: registry.recognise(launch, "") is not None)
 
 
 def _kind(stated: str | None, launch: Launch | None, lines: Sequence[LogLine]) -> tuple[ServerKind | None, str]:
@@ -132,3 +138,8 @@ def _sources(
         detail = f"{len(telemetry.gpus)} GPUs over {telemetry.seconds:.0f} s"
         sensors = SourceHealth("telemetry", Health.OK, detail, read_count=count)
     return (given, log, sensors)
+
+
+def _model_source(model: ModelShape | None) -> tuple[SourceHealth, ...]:
+    """That the model's files were read; nothing where none were given."""
+    return () if model is None else (SourceHealth("model", Health.OK, f"{model.where}, sizes from its {model.basis}"),)

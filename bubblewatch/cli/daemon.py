@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Mapping
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from bubblewatch.cli import options as shared
 from bubblewatch.cli.output import EXIT_CANNOT_JUDGE, columns
 
+_FLAGS: Mapping[str, str] = {
+    "gpus": "gpus",
+    "rate": "rate_hz",
+    "no_nvml": "nvml",
+    "listen": "listen",
+    "rule_folders": "rules",
+    "ignore": "ignore",
+}
+"""Option -> field of the configuration that it sets."""
+
 
 @click.command(short_help="Watch all the time: the daemon.")
-@click.option("--listen", default="127.0.0.1:9736", show_default=True, metavar="HOST:PORT", help="Where to serve HTTP.")
+@click.option("--config", "file", metavar="FILE", help="TOML; see bubblewatch config --help.")
+@click.option(
+    "--listen",
+    multiple=True,
+    metavar="HOST:PORT",
+    help="Where to serve HTTP, also unix:/path (repeatable).  [default: 127.0.0.1:9736]",
+)
 @click.option("--demo", "scenario", metavar="SCENARIO", help="Watch a simulated host instead of this one.")
 @shared.nvml_reading
 @shared.rule_folders
 @shared.accepted_risks
-def run(**options: Any) -> int:
+@click.pass_context
+def run(context: click.Context, /, file: str | None, scenario: str | None, **options: Any) -> int:
     """Watch all the time: the daemon, with metrics and findings over HTTP.
 
     \b
@@ -25,24 +45,27 @@ def run(**options: Any) -> int:
       /api/v1/snapshot     the diagnosis as JSON
       /-/healthy  /-/ready
 
+    Options go over environment variables, those over the configuration file. SIGHUP reads it again.
+
     \b
     Examples:
       bubblewatch run
       bubblewatch run --listen 127.0.0.1:9800 --gpus 0-3
+      bubblewatch run --config /etc/bubblewatch/config.toml
       bubblewatch run --demo pp8-story
     """
     from bubblewatch.app.daemon import DaemonOptions, run_daemon
-    from bubblewatch.app.rules import rules_in_force
 
-    chosen = DaemonOptions(
-        listen=options["listen"],
-        gpus=options["gpus"],
-        rate_hz=options["rate"],
-        nvml=not options["no_nvml"],
-        scenario=options["scenario"],
-        ignore=options["ignore"],
-    )
-    return run_daemon(chosen, rules_in_force(options["rule_folders"], options["ignore"]))
+    given = {
+        _FLAGS[name]: value
+        for name, value in options.items()
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    if "nvml" in given:
+        given["nvml"] = not given["nvml"]
+    if "rules" in given:
+        given["rules"] = tuple(map(str, given["rules"]))
+    return run_daemon(DaemonOptions(file, os.environ, given, scenario))
 
 
 @click.command(short_help="Say what can be seen from here.")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from bubblewatch.cli import options as shared
 from bubblewatch.cli.output import exit_code, print_answer
+from bubblewatch.cli.top import looks
 from bubblewatch.model.errors import UsageError
 
 if TYPE_CHECKING:
+    from bubblewatch.diagnose.rule import Rule
     from bubblewatch.sources.simulated import Scenario
 
 
@@ -22,7 +25,8 @@ if TYPE_CHECKING:
 @click.option("--plain", is_flag=True, help="Print the diagnosis and end.")
 @click.option("--list", "list_them", is_flag=True, help="List the scenarios.")
 @click.option("--speed", type=click.FloatRange(0.1, 1000), default=1.0, show_default=True, help="Times real time.")
-@click.option("--seconds", type=click.FloatRange(1, 86_400), help="End the live table after so much simulated time.")
+@click.option("--seconds", type=click.FloatRange(1, 86_400), help="End the live picture after so much simulated time.")
+@looks
 @shared.judging
 def demo(scenario: str, **options: Any) -> int:
     """Eight simulated GPUs under a simulated SGLang, through the whole live stack. No GPU needed.
@@ -32,13 +36,14 @@ def demo(scenario: str, **options: Any) -> int:
 
     \b
     Examples:
-      bubblewatch demo                     a live table; Ctrl-C prints the diagnosis and ends
+      bubblewatch demo                     the dashboard; s plays another scenario, q ends it
       bubblewatch demo --plain             the diagnosis
       bubblewatch demo --list
       bubblewatch demo pp8-graphs-on --json
     """
     from bubblewatch.app.demo import demo_snapshot, play, scenarios
     from bubblewatch.app.rules import rules_in_force
+    from bubblewatch.app.top import can_show
 
     known = scenarios()
     if options["list_them"]:
@@ -49,6 +54,8 @@ def demo(scenario: str, **options: Any) -> int:
     rules = rules_in_force(options["rule_folders"], options["ignore"])
     if options["plain"] or options["as_json"] or not sys.stdout.isatty():
         snapshot = demo_snapshot(known[scenario], rules, options["ignore"])
+    elif can_show(os.environ):
+        return _on_the_screen(scenario, rules, options)
     else:
         snapshot = play(known[scenario], rules, options["ignore"], options["speed"], options["seconds"])
     code = exit_code(snapshot, options["fail_on"])
@@ -56,6 +63,19 @@ def demo(scenario: str, **options: Any) -> int:
     if not options["as_json"]:
         click.echo(_next_steps(scenario))
     return code
+
+
+def _on_the_screen(scenario: str, rules: Sequence[Rule], options: dict[str, Any]) -> int:
+    """Play it in the dashboard. Exit codes are those of the last picture, or tell of a crash or a signal."""
+    from bubblewatch.app.top import Looks, show
+    from bubblewatch.app.top_sources import DemoFeeds
+
+    feeds = DemoFeeds(scenario, rules, options["ignore"], options["speed"], options["seconds"])
+    last, code = show(feeds, rules, Looks(options["colours"] or "", options["ascii_signs"]))
+    if code or last is None:
+        return code
+    click.echo(_next_steps(feeds.title))
+    return exit_code(last.snapshot, options["fail_on"])
 
 
 def _print_list(known: Mapping[str, Scenario], *, as_json: bool) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 @click.option("--telemetry", metavar="FILE|-", help="What nvidia-smi --query-gpu ... --format=csv printed.")
 @click.option("--server", metavar="KIND", help="sglang, vllm, ...; found from the evidence when not given.")
 @click.option("--server-version", metavar="VERSION", help="Version of the server.")
+@shared.model_files
 @shared.stated_facts
 @shared.judging
 def diagnose(**options: Any) -> int:
@@ -58,6 +59,7 @@ def diagnose(**options: Any) -> int:
         telemetry=options["telemetry"],
         server=options["server"],
         version=options["server_version"],
+        model_config=options["model_config"],
         stated=shared.stated_from(options),
     )
     return _from_files(files, options) if files.given else _from_this_machine(options)
@@ -96,6 +98,7 @@ def _from_this_machine(options: dict[str, Any]) -> int:
         nvml=not options["no_nvml"],
         stated=shared.stated_from(options),
         version=options["server_version"],
+        model_config=options["model_config"],
         ignore=options["ignore"],
     )
     rules = rules_in_force(options["rule_folders"], options["ignore"])

@@ -6,16 +6,20 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from itertools import pairwise
 
 import click
 from click.shell_completion import get_completion_class
 
 from bubblewatch import __version__
+from bubblewatch.cli.audit import audit
+from bubblewatch.cli.config import config
 from bubblewatch.cli.daemon import doctor, run
 from bubblewatch.cli.demo import demo
 from bubblewatch.cli.diagnose import diagnose
 from bubblewatch.cli.output import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 from bubblewatch.cli.rules import rules
+from bubblewatch.cli.top import top
 from bubblewatch.model.errors import BubblewatchError, RuleError, UsageError
 
 _COMPLETE = "_BUBBLEWATCH_COMPLETE"
@@ -42,6 +46,8 @@ def cli() -> None:
       bubblewatch doctor       what can be seen from here
       bubblewatch diagnose     watch this machine for 30 s and say what is wrong
       bubblewatch diagnose --command launch.sh --log server.log --telemetry smi.csv
+      bubblewatch audit        judge a launch before it runs
+      bubblewatch top          the dashboard
       bubblewatch run          the daemon: /metrics on 127.0.0.1:9736
     """
 
@@ -63,7 +69,7 @@ def completion(shell: str) -> int:
     return 0
 
 
-for _command in (demo, doctor, diagnose, run, rules, completion):
+for _command in (demo, doctor, diagnose, audit, run, config, top, rules, completion):
     cli.add_command(_command)
 
 
@@ -102,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(words: Sequence[str]) -> int:
-    as_json = "--json" in words
+    as_json = "--json" in words or "--format=json" in words or ("--format", "json") in pairwise(words)
     if os.environ.get(_COMPLETE):
         cli.main(args=list(words), prog_name="bubblewatch", complete_var=_COMPLETE)
     try:

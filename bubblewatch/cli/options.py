@@ -83,6 +83,15 @@ def stated_from(options: dict[str, Any]) -> Stated:
     return Stated(**{name: options[name] for name in _STATED})
 
 
+def model_files(command: Command) -> Command:
+    """Where the model's files are."""
+    return click.option(
+        "--model-config",
+        metavar="DIR|FILE",
+        help="The model's folder or config.json: what its size allows is then known.",
+    )(command)
+
+
 def nvml_reading(command: Command) -> Command:
     """What to read of the GPUs and how often."""
     return _with(
@@ -91,7 +100,10 @@ def nvml_reading(command: Command) -> Command:
             "--gpus", metavar="LIST", help="Only these GPUs, by index or UUID (0,2 or 0-3); others get no call."
         ),
         click.option(
-            "--rate", type=click.FloatRange(0.2, 200), default=10.0, show_default=True, help="NVML readings a second."
+            "--rate",
+            type=click.FloatRange(0.2, 1000),
+            metavar="HZ",
+            help="NVML readings a second; as often as the sensors refresh when not given, which is 10 as a rule.",
         ),
         click.option("--no-nvml", is_flag=True, help="Judge on logs and settings alone."),
     )

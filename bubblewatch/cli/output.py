@@ -42,10 +42,11 @@ def print_answer(snapshot: Snapshot, options: dict[str, Any], code: int) -> None
     if options["as_json"]:
         click.echo(to_json(snapshot_document(snapshot)))
     else:
-        _print_lines(answer_lines(snapshot, columns(), code))
+        print_lines(answer_lines(snapshot, columns(), code))
 
 
-def _print_lines(lines: list[Line]) -> None:
+def print_lines(lines: list[Line]) -> None:
+    """Styled lines on stdout, coloured where the terminal wants it."""
     from bubblewatch.report.layout import plain, styled, wants_color
 
     if not wants_color(sys.stdout.isatty(), os.environ):

@@ -177,8 +177,13 @@ def _compile(text: str, specs: Mapping[str, Spec]) -> tuple[Any, tuple[Spec, ...
         compiled = environment.compile(text)
     except RuntimeError as error:
         raise ConditionError(text, _faults(code, str(error), specs)) from error
-    found = (match.group() for match in _DOTTED_NAME.finditer(code))
+    found = (name for match in _DOTTED_NAME.finditer(code) for name in _names_in(match.group()))
     return compiled, tuple(specs[name] for name in dict.fromkeys(found) if name in specs)
+
+
+def _names_in(dotted: str) -> tuple[str, str]:
+    """What a dotted word may name: a signal, or one with a call on its text (`gpus.model.contains("H20")`)."""
+    return dotted, dotted.rpartition(".")[0]
 
 
 def _faults(code: str, error: str, specs: Mapping[str, Spec]) -> tuple[Fault, ...]:

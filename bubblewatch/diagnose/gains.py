@@ -7,6 +7,7 @@ from bubblewatch.model.findings import Gain
 from bubblewatch.model.signals import Signals
 from bubblewatch.theory.gain import Gain as Estimate
 from bubblewatch.theory.gain import depth_gain, graphs_gain, slots_gain
+from bubblewatch.theory.roofline import capped
 
 FULL_RING = 0.8
 """Share of the stages that must have a filled slot each before the ring counts as full (design §5)."""
@@ -15,12 +16,18 @@ _NOT_ENOUGH = "uncertain: not enough was measured for an estimate"
 
 
 def expected_gain(model: GainModel, signals: Signals) -> Gain | None:
-    """The gain by `model`, in tokens a second; None when the rule claims none. Uncertain without the needed numbers."""
+    """The gain by `model`, in tokens a second, never more than memory bandwidth allows; None when the rule claims none.
+    Uncertain without the needed numbers.
+    """
     if model is GainModel.NONE:
         return None
     now_tps = signals.number("throughput.gen_tps")
     estimate = _estimate(model, signals, now_tps) or Estimate(_NOT_ENOUGH)
-    return Gain(estimate.assumption, estimate.low, estimate.high, "tok/s", now_tps)
+    most = signals.number("roofline.tps")
+    ceiling = None if most is None else max(most, now_tps or 0.0)  # a rate just above the limit is not a loss to come
+    low, high = capped(estimate.low, estimate.high, ceiling)
+    cut = f"; cut at the {ceiling:.0f} tok/s that memory bandwidth allows" if high != estimate.high else ""
+    return Gain(estimate.assumption + cut, low, high, "tok/s", now_tps)
 
 
 def _estimate(model: GainModel, signals: Signals, now_tps: float | None) -> Estimate | None:

@@ -10,7 +10,7 @@ from bubblewatch.diagnose.rule import Case, Rule
 from bubblewatch.model.findings import Verdict
 from bubblewatch.model.signals import Signals, SignalValue
 
-TELEMETRY_FAMILIES = ("telemetry", "duty", "util", "power", "spin", "pipeline", "gpu")
+TELEMETRY_FAMILIES = ("telemetry", "duty", "util", "power", "spin", "pipeline", "gpu", "throttle", "straggler")
 """First parts of the names of signals that rest on GPU readings, and that too few readings therefore do not support."""
 
 

@@ -1,7 +1,8 @@
 """Every metric that `/metrics` may show: name, type, help, labels, and where its value comes from.
 
-Samples carry only `uuid`, `server` and `stage`; everything else that describes a server or a GPU is on the info
-metrics. Base units, and the unit is the suffix.
+Samples carry only `uuid`, `server` and `stage`, and where one name has several values the one that tells them apart
+(`state`, `cause`, `rule`, `source`); everything else that describes a server or a GPU is on the info metrics. Base
+units, and the unit is the suffix.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ PREFIX = "bubblewatch_"
 class Kind(StrEnum):
     GAUGE = "gauge"
     COUNTER = "counter"
+    HISTOGRAM = "histogram"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,26 @@ SNAPSHOTS = Metric(f"{PREFIX}snapshots_total", "Snapshots published since start.
 SERVER_INFO = Metric(
     f"{PREFIX}server_info",
     "Always 1; what is known of an inference server. Labels that are not known are left out.",
-    ("server", "kind", "version", "model_name", "unit", "container"),
+    ("server", "kind", "version", "model_name", "unit", "container", "pipeline", "target"),
+)
+SERVER_SETTINGS = Metric(
+    f"{PREFIX}server_settings_info",
+    "Always 1; settings that decide speed, as they hold. `launch` changes with any option or variable of the launch.",
+    ("server", "launch", "pp", "tp", "dp", "async_depth", "graphs", "overlap", "attention_backend"),
+)
+SERVER_RESTARTS = Metric(
+    f"{PREFIX}server_restarts_total", "Lives of the server after the first one seen.", ("server",), Kind.COUNTER
+)
+SERVER_LOST = Metric(
+    f"{PREFIX}server_lost_gpu_seconds_total",
+    "GPU-seconds in states resident-low and not-resident, by the finding that explains them.",
+    ("server", "cause"),
+    Kind.COUNTER,
+)
+SERVER_MISSING = Metric(
+    f"{PREFIX}server_missing_inputs",
+    "Inputs that are to be had and would make the judgement of this server (more) sure.",
+    ("server",),
 )
 SERVER_JUDGED = Metric(
     f"{PREFIX}server_judged", "1: there was enough evidence to judge this server. 0: there was not.", ("server",)
@@ -71,17 +92,68 @@ GPU_ASSIGNMENT = Metric(
     ("uuid", "server", "stage"),
 )
 GPU_MEMORY_TOTAL = Metric(f"{PREFIX}gpu_memory_total_bytes", "Device memory of the GPU.", ("uuid",))
+GPU_TIME = Metric(
+    f"{PREFIX}gpu_time_seconds_total",
+    "Time by what the GPU did with it: the states are disjoint and sum to the time since it was first seen.",
+    ("uuid", "state"),
+    Kind.COUNTER,
+)
+GPU_ENERGY = Metric(f"{PREFIX}gpu_energy_joules_total", "Energy since it was first seen.", ("uuid",), Kind.COUNTER)
 FINDING = Metric(
     f"{PREFIX}finding",
     "1: the finding fires and is to be acted on. 0: its rule was judged and is clear. Absent: unknown, ignored, not yet"
     " for long enough, or held back by another finding.",
     ("server", "uuid", "rule", "severity"),
 )
+FINDING_SINCE = Metric(
+    f"{PREFIX}finding_start_timestamp_seconds", "Unix time since which the finding matches.", ("server", "uuid", "rule")
+)
+FINDING_GAIN_LOW = Metric(
+    f"{PREFIX}finding_expected_gain_low_ratio",
+    "Least that the tokens a second should be over those of now after acting on the finding. Absent: uncertain.",
+    ("server", "uuid", "rule"),
+)
+FINDING_GAIN_HIGH = Metric(
+    f"{PREFIX}finding_expected_gain_high_ratio",
+    "Most that the tokens a second should be over those of now after acting on the finding. Absent: uncertain.",
+    ("server", "uuid", "rule"),
+)
 SOURCE_UP = Metric(
     f"{PREFIX}source_up", "1: the source of evidence can be read. 0: it cannot. Absent when switched off.", ("source",)
 )
 SOURCE_READS = Metric(
     f"{PREFIX}source_reads_total", "Readings or lines taken from the source.", ("source",), Kind.COUNTER
+)
+
+SAMPLER_INFO = Metric(f"{PREFIX}sampler_info", "Always 1; why NVML is read as often as it is.", ("reason",))
+SAMPLER_RATE = Metric(f"{PREFIX}sampler_rate_hertz", "Readings of NVML a second, as the governor lets them be.")
+SAMPLER_TICKS = Metric(f"{PREFIX}sampler_ticks_total", "Rounds of readings.", kind=Kind.COUNTER)
+SAMPLER_LATE_TICKS = Metric(
+    f"{PREFIX}sampler_late_ticks_total", "Rounds that began more than half a period late.", kind=Kind.COUNTER
+)
+SAMPLER_SKIPPED_TICKS = Metric(
+    f"{PREFIX}sampler_skipped_ticks_total", "Rounds left out because one before took too long.", kind=Kind.COUNTER
+)
+SAMPLER_REJECTED = Metric(
+    f"{PREFIX}sampler_rejected_answers_total",
+    "Answers of the driver that were dropped as nonsense: out of range, out of order, older than asked for.",
+    kind=Kind.COUNTER,
+)
+SAMPLER_RESTARTS = Metric(
+    f"{PREFIX}sampler_restarts_total", "Sampler processes that took over from one before.", kind=Kind.COUNTER
+)
+SAMPLER_CALLS = Metric(f"{PREFIX}sampler_calls_total", "Calls of the driver.", ("function",), Kind.COUNTER)
+SAMPLER_CALL_DURATION = Metric(
+    f"{PREFIX}sampler_call_duration_seconds", "How long calls of the driver took.", kind=Kind.HISTOGRAM
+)
+SAMPLER_DISTINCT = Metric(
+    f"{PREFIX}sampler_distinct_readings_total",
+    "Readings that told something new, over all GPUs: what the calls were good for.",
+    ("field",),
+    Kind.COUNTER,
+)
+SAMPLER_REFRESH = Metric(
+    f"{PREFIX}sampler_refresh_seconds", "Time between two refreshes of a sensor, as measured.", ("model", "field")
 )
 
 SERVER_SIGNALS = (
@@ -132,15 +204,35 @@ CATALOGUE: Mapping[str, Metric] = MappingProxyType(
             SNAPSHOT_AGE,
             SNAPSHOTS,
             SERVER_INFO,
+            SERVER_SETTINGS,
+            SERVER_RESTARTS,
+            SERVER_LOST,
+            SERVER_MISSING,
             SERVER_JUDGED,
             SERVER_LOUD,
             SERVER_ACTIVE,
             GPU_INFO,
             GPU_ASSIGNMENT,
             GPU_MEMORY_TOTAL,
+            GPU_TIME,
+            GPU_ENERGY,
             FINDING,
+            FINDING_SINCE,
+            FINDING_GAIN_LOW,
+            FINDING_GAIN_HIGH,
             SOURCE_UP,
             SOURCE_READS,
+            SAMPLER_INFO,
+            SAMPLER_RATE,
+            SAMPLER_TICKS,
+            SAMPLER_LATE_TICKS,
+            SAMPLER_SKIPPED_TICKS,
+            SAMPLER_REJECTED,
+            SAMPLER_RESTARTS,
+            SAMPLER_CALLS,
+            SAMPLER_CALL_DURATION,
+            SAMPLER_DISTINCT,
+            SAMPLER_REFRESH,
             *SERVER_SIGNALS,
             *GPU_SIGNALS,
         )

@@ -11,22 +11,30 @@ from prometheus_client.registry import Collector
 
 from bubblewatch.exporter import catalogue
 from bubblewatch.exporter.catalogue import Kind
+from bubblewatch.exporter.cost import cost_samples
 from bubblewatch.exporter.families import Sample, sample, snapshot_samples
 from bubblewatch.runtime.hub import STALE_S, Hub
+from bubblewatch.runtime.sampler_cost import SamplerCost
 
 
 class Exposition:
     """`/metrics` as bytes. Safe to call from any thread, several at once."""
 
-    def __init__(self, hub: Hub, version: str, sampler_pid: Callable[[], int | None] | None = None) -> None:
-        """`version` is bubblewatch's own; `sampler_pid` tells the sampler process, whose cost shows too."""
+    def __init__(
+        self, hub: Hub, version: str, cost: Callable[[], SamplerCost] | None = None, *, host: str = ""
+    ) -> None:
+        """`version` is bubblewatch's own; `cost` tells what the sampler costs, and which process it is.
+
+        `host` is the name by which others reach this machine, "" when that is not known.
+        """
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(_HubCollector(hub, version))
+        self._registry.register(_HubCollector(hub, version, host))
         ProcessCollector(namespace="bubblewatch", registry=self._registry)
-        if sampler_pid is not None:
+        if cost is not None:
+            self._registry.register(_CostCollector(cost))
             # A pid that is not there makes the client leave these metrics out.
             ProcessCollector(
-                namespace="bubblewatch_sampler", pid=lambda: sampler_pid() or "none", registry=self._registry
+                namespace="bubblewatch_sampler", pid=lambda: cost().pid or "none", registry=self._registry
             )
 
     def render(self, accept: str) -> tuple[bytes, str]:
@@ -36,9 +44,10 @@ class Exposition:
 
 
 class _HubCollector(Collector):
-    def __init__(self, hub: Hub, version: str) -> None:
+    def __init__(self, hub: Hub, version: str, host: str) -> None:
         self._hub = hub
         self._version = version
+        self._host = host
 
     def collect(self) -> Iterable[Family]:
         return _families(self._samples())
@@ -52,7 +61,15 @@ class _HubCollector(Collector):
         yield sample(catalogue.SNAPSHOT_AGE, age_s)
         yield sample(catalogue.SNAPSHOTS, snapshot.sequence)
         if age_s <= STALE_S:
-            yield from snapshot_samples(snapshot)
+            yield from snapshot_samples(snapshot, self._host)
+
+
+class _CostCollector(Collector):
+    def __init__(self, cost: Callable[[], SamplerCost]) -> None:
+        self._cost = cost
+
+    def collect(self) -> Iterable[Family]:
+        return _families(cost_samples(self._cost()))
 
 
 def _families(samples: Iterable[Sample]) -> list[Family]:
@@ -63,5 +80,5 @@ def _families(samples: Iterable[Sample]) -> list[Family]:
         if family is None:
             base = metric.name.removesuffix("_total") if metric.kind is Kind.COUNTER else metric.name
             family = families[metric.name] = Family(base, metric.help, metric.kind.value)
-        family.add_sample(metric.name, dict(one.labels), one.value)
+        family.add_sample(metric.name + one.suffix, dict(one.labels), one.value)
     return list(families.values())

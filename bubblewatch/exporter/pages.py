@@ -13,6 +13,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bubblewatch.exporter.collector import Exposition
+from bubblewatch.exporter.stream import Streams
 from bubblewatch.model.findings import Snapshot
 from bubblewatch.runtime.hub import STALE_S, Hub
 
@@ -31,6 +32,7 @@ INDEX = """<!doctype html>
 <ul>
 <li><a href="/metrics">/metrics</a> for Prometheus</li>
 <li><a href="/api/v1/snapshot">/api/v1/snapshot</a> the findings and signals as JSON</li>
+<li><a href="/api/v1/stream">/api/v1/stream</a> the same, again and again, as server-sent events</li>
 <li><a href="/-/healthy">/-/healthy</a> this process answers</li>
 <li><a href="/-/ready">/-/ready</a> it has a fresh snapshot</li>
 </ul>
@@ -40,14 +42,21 @@ INDEX = """<!doctype html>
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """How a snapshot and an error become JSON text; passed in, because reports are another room of the house."""
+    """How a snapshot and an error become JSON text; passed in, because reports are another room of the house.
+
+    `of_rule` gives what the rule of this name means and how to act on it, as plain text; None when there is none.
+    `feed` gives what a screen shows, as JSON; None when there is nothing fresh yet.
+    """
 
     of_snapshot: Callable[[Snapshot], str]
     of_error: Callable[[str, str | None], str]
+    of_rule: Callable[[str], str | None] = lambda _name: None
+    feed: Callable[[], bytes | None] = lambda: None
 
 
 def application(hub: Hub, exposition: Exposition, documents: Documents) -> ASGIApp:
     """The application over `hub`. Its handlers never block on anything but the hub's short lock."""
+    streams = Streams(hub, documents.of_snapshot)
 
     async def index(_: Request) -> Response:
         return HTMLResponse(INDEX)
@@ -70,12 +79,31 @@ def application(hub: Hub, exposition: Exposition, documents: Documents) -> ASGIA
             return _json(documents.of_error(why or "there is no snapshot", "try again in a moment"), 503)
         return _json(documents.of_snapshot(latest), 200)
 
+    async def rule(request: Request) -> Response:
+        text = documents.of_rule(request.path_params["name"])
+        if text is None:
+            return PlainTextResponse("no rule has this name; bubblewatch rules list shows them\n", 404)
+        return PlainTextResponse(f"{text}\n")
+
+    async def feed(_: Request) -> Response:
+        page = documents.feed()
+        if page is None:
+            return _json(documents.of_error("there is no picture yet", "ask again in a second"), 503)
+        return Response(page, media_type="application/json")
+
+    async def stream(_: Request) -> Response:
+        answer = streams.open()
+        return answer or _json(documents.of_error("too many streams are open", "close one, or poll the snapshot"), 503)
+
     routes = (
         Route("/", index),
+        Route("/rules/{name}", rule),
         Route("/metrics", metrics),
         Route("/-/healthy", healthy),
         Route("/-/ready", ready),
         Route("/api/v1/snapshot", snapshot),
+        Route("/api/v1/feed", feed),
+        Route("/api/v1/stream", stream, methods=["GET"]),
     )
     return _WithSecurityHeaders(Starlette(routes=routes))
 

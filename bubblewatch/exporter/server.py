@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import socket
+import ssl
 import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
 
 from hypercorn.asyncio import serve as hypercorn_serve
-from hypercorn.config import Config
+from hypercorn.config import Config, Sockets
 from hypercorn.typing import Framework
 from starlette.types import ASGIApp
 
-from bubblewatch.model.errors import UsageError
+from bubblewatch.exporter.sockets import DEFAULT_HOST, Listener, listen_tcp
 
-DEFAULT_HOST = "127.0.0.1"
-"""Only this machine: what is served tells how models are run here."""
+HTTP_LOG = "bubblewatch.exporter.http"
+"""Logger of the server itself."""
 
 DEFAULT_PORT = 9736
 """TCP port of the daemon."""
@@ -28,49 +31,59 @@ IDLE_S = 75
 """Seconds after which a connection without a whole request is closed: above Prometheus' usual scrape interval of 60 s,
 so that scrapes reuse one, and short enough that half-sent requests do not pile up."""
 
+HANDSHAKE_S = 10
+"""Seconds that a TLS handshake may take."""
+
 REQUEST_HEAD_BYTES = 16 * 1024
 """Largest request head: a scrape has less than one KiB."""
 
-STOP_S = 2
-"""Seconds that answers under way get when the server stops."""
+MOST_REQUESTS = 1000
+"""Requests on one connection before it is closed."""
 
-BACKLOG = 64
-"""Connections that may wait to be accepted: scrapers and a few people."""
+STOP_S = 0.5
+"""Seconds that answers under way get when the server stops: a whole stop of the daemon shall take less than two."""
 
-_HINTS = {
-    errno.EADDRINUSE: "another program, perhaps another bubblewatch, listens there: give --listen a free port",
-    errno.EACCES: "ports below 1024 need root: give --listen a higher one",
-    errno.EADDRNOTAVAIL: "this machine has no such address: give --listen one that it has",
-}
+PULSE_S = 0.5
+"""How often the thread shows that it still turns, in seconds."""
 
 
 class ServerHandle:
-    """A running server, until `stop` (from any thread, more than once is fine) or the end of its `with` block."""
+    """A running server, until `stop` (from any thread, more than once is fine) or the end of its `with` block.
 
-    def __init__(self, app: ASGIApp, listener: socket.socket) -> None:
-        self.host: str = listener.getsockname()[0]
-        self.port: int = listener.getsockname()[1]
+    It works on copies of the listeners' descriptors: they belong to the caller, who may start another server on them.
+    """
+
+    def __init__(self, app: ASGIApp, listeners: Sequence[Listener], tls: ssl.SSLContext | None = None) -> None:
+        name = listeners[0].getsockname()
+        self.host: str = name if isinstance(name, str) else name[0]
+        self.port: int = 0 if isinstance(name, str) else name[1]
+        scheme = "http" if tls is None else "https"
+        self.urls = tuple(listener.url.format(scheme=scheme) for listener in listeners)
         self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
-        config = _config(listener)
+        self._pulse_at = time.monotonic()
+        config = _Settings([Listener.of(listener.dup()) for listener in listeners], tls)
         self._thread = threading.Thread(target=self._run, args=(app, config), name="bubblewatch-http", daemon=True)
         self._thread.start()
 
     @property
     def url(self) -> str:
-        """Where it answers, without a slash at the end."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        """Where it answers first of all, without a slash at the end."""
+        return self.urls[0]
 
     @property
     def is_serving(self) -> bool:
         return self._thread.is_alive()
 
+    def has_answered(self, within_s: float) -> bool:
+        """Whether the thread was seen at work within the last seconds: it runs, and no request holds it up."""
+        return self._thread.is_alive() and time.monotonic() - self._pulse_at < within_s
+
     def stop(self) -> None:
-        """Stop listening; returns when the thread has ended, or after a few seconds when an answer hangs."""
+        """Stop answering; returns when the thread has ended, or after a second when an answer hangs."""
         with contextlib.suppress(RuntimeError):  # the loop is closed already
             self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(STOP_S + 3)
+        self._thread.join(STOP_S + 0.5)
 
     def __enter__(self) -> Self:
         return self
@@ -83,8 +96,25 @@ class ServerHandle:
     def _run(self, app: ASGIApp, config: Config) -> None:
         # A trigger of our own keeps hypercorn from installing signal handlers, which only the main thread may do.
         served = hypercorn_serve(cast(Framework, app), config, shutdown_trigger=self._stopping.wait, mode="asgi")
+        self._loop.call_soon(self._pulse)
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(served)
+
+    def _pulse(self) -> None:
+        self._pulse_at = time.monotonic()
+        self._loop.call_later(PULSE_S, self._pulse)
+
+
+class OwnServer(ServerHandle):
+    """A server that owns its one listener and closes it at the end."""
+
+    def __init__(self, app: ASGIApp, listener: Listener) -> None:
+        self._listener = listener
+        super().__init__(app, [listener])
+
+    def stop(self) -> None:
+        super().stop()
+        self._listener.close()
 
 
 def serve(app: ASGIApp, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT) -> ServerHandle:
@@ -92,42 +122,46 @@ def serve(app: ASGIApp, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT) -> S
 
     Raises UsageError when the address cannot be listened on. Works from any thread; handles no signals.
     """
-    return ServerHandle(app, _listen(host, port))
+    return OwnServer(app, listen_tcp(host, port))
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    place = f"{host}:{port}"
-    if not 0 <= port <= 65535:
-        raise UsageError(f"Cannot listen on {place}: ports are 0 to 65535", "give --listen another port")
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-    except (socket.gaierror, UnicodeError) as error:
-        raise UsageError(
-            f"Cannot listen on {place}: no such host", "give --listen an address of this machine"
-        ) from error
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(BACKLOG)
-    except OSError as error:
+def close_listeners(listeners: Sequence[Listener]) -> None:
+    """Close them, and remove the paths of unix sockets."""
+    for listener in listeners:
+        name = listener.getsockname()
         listener.close()
-        raise UsageError(f"Cannot listen on {place}: {error.strerror}", _HINTS.get(error.errno or 0)) from error
-    return listener
+        if isinstance(name, str):
+            Path(name).unlink(missing_ok=True)
 
 
-def _config(listener: socket.socket) -> Config:
-    """Hypercorn's settings; it takes over the file descriptor of `listener`."""
-    config = Config()
-    config.bind = [f"fd://{listener.detach()}"]
-    config.backlog = BACKLOG
-    config.accesslog = None
-    config.errorlog = logging.getLogger("bubblewatch.exporter")
-    config.keep_alive_timeout = IDLE_S
-    config.read_timeout = IDLE_S
-    config.h11_max_incomplete_size = REQUEST_HEAD_BYTES
-    config.graceful_timeout = STOP_S
-    config.include_server_header = False
-    return config
+class _Settings(Config):
+    """Hypercorn's settings, with sockets and TLS that are there already."""
+
+    def __init__(self, listeners: Sequence[Listener], tls: ssl.SSLContext | None) -> None:
+        super().__init__()
+        self._listeners: list[socket.socket] = list(listeners)
+        self._tls = tls
+        for listener in self._listeners:
+            listener.setblocking(False)
+        self.accesslog = None
+        self.errorlog = logging.getLogger(HTTP_LOG)
+        self.keep_alive_timeout = IDLE_S
+        self.read_timeout = IDLE_S
+        self.ssl_handshake_timeout = HANDSHAKE_S
+        self.keep_alive_max_requests = MOST_REQUESTS
+        self.h11_max_incomplete_size = REQUEST_HEAD_BYTES
+        self.h2_max_concurrent_streams = 16
+        self.graceful_timeout = STOP_S
+        self.include_server_header = False
+
+    @property
+    def ssl_enabled(self) -> bool:
+        return self._tls is not None
+
+    def create_ssl_context(self) -> ssl.SSLContext | None:
+        return self._tls
+
+    def create_sockets(self) -> Sockets:
+        if self._tls is None:
+            return Sockets([], self._listeners, [])
+        return Sockets(self._listeners, [], [])

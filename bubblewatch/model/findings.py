@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
+from bubblewatch.model.accounts import Accounts
 from bubblewatch.model.server import Server
 from bubblewatch.model.signals import Confidence, Evidence, Signals
 from bubblewatch.model.telemetry import GpuInfo
@@ -178,6 +179,7 @@ class Snapshot:
     one_shot: bool = False
     schema_version: int = SCHEMA_VERSION
     sequence: int = 0
+    accounts: Accounts = field(default_factory=Accounts)
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -168,7 +168,9 @@ class Access(Event):
 
 @dataclass(frozen=True, slots=True)
 class Failure(Event):
-    """Something broke. `kind`: watchdog, exception, out-of-memory, killed, nccl, capture-failed, dead, shm-wait."""
+    """Something broke. `kind`: watchdog, exception, out-of-memory, killed, nccl, capture-failed, dead, shm-wait,
+    cuda-error.
+    """
 
     kind: str = "exception"
     what: str = ""
@@ -181,11 +183,11 @@ class Idle(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class RequestDone(Event):
-    """One request was answered, and how long its parts took; None = the line does not say.
+class RequestWork(Event):
+    """How one request fared, at its end or (`done` False) under way; None = the line does not say.
 
     A sign of work up to this line, and never a count: other requests may run beside it. Times are seconds of wall
-    time, `gen_tps` the tokens/s of this request alone.
+    time, `gen_tps` the tokens/s of this request alone. A server may spread one request's numbers over several lines.
     """
 
     prompt_tokens: int | None = None
@@ -195,6 +197,7 @@ class RequestDone(Event):
     gen_tps: float | None = None
     queue_s: float | None = None
     inference_s: float | None = None
+    done: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,14 +246,19 @@ class Offload(Event):
 
 
 class CommKind(StrEnum):
-    """What a line says about the way between GPUs."""
+    """What a line says about the way between GPUs.
+
+    NETWORK_…: what NCCL would use between hosts, said on one host too; VIA_…: what it really uses between two ranks.
+    """
 
     CUSTOM_ALL_REDUCE_OFF = "custom-all-reduce-off"
     P2P_OFF = "p2p-off"
     VIA_P2P = "via-p2p"
     VIA_SHM = "via-shm"
     VIA_SOCKET = "via-socket"
-    VIA_IB = "via-ib"
+    VIA_RDMA = "via-rdma"
+    NETWORK_SOCKET = "network-socket"
+    NETWORK_RDMA = "network-rdma"
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +266,7 @@ class CommNote(Event):
     """What the server or NCCL said about the way between GPUs. `text` is the part of the line that says it.
 
     `VIA_SHM` between GPUs of one host means that they have no peer access; `VIA_SOCKET` that messages between hosts (or
-    containers) cross TCP; `VIA_IB` RDMA. NCCL says so only with NCCL_DEBUG=INFO.
+    containers) cross TCP; `VIA_RDMA` InfiniBand, RoCE or a plug-in. NCCL says so only with NCCL_DEBUG=INFO.
     """
 
     kind: CommKind = CommKind.VIA_P2P
@@ -302,6 +310,7 @@ class NoteKind(StrEnum):
     SLOW_KERNELS = "slow-kernels"
     ATTENTION_BACKEND = "attention-backend"
     KV_WASTE = "kv-waste"
+    KV_FULL = "kv-full"
     RUNNER_FALLBACK = "runner-fallback"
 
 

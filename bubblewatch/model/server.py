@@ -125,6 +125,9 @@ class Launch:
     `places` maps each option (`--tp`) and variable (`CUDA_VISIBLE_DEVICES`) to the `file:line` that sets it last, empty
     when the launch was not read from text. `image` is the container image that runs it, None = none was named. `notes`
     are plain sentences on what could not be read or resolved.
+
+    `files` holds the text of option files that the launch names (`--config serve.yaml`) and that could be read, by the
+    path as the launch writes it.
     """
 
     argv: tuple[str, ...] = ()
@@ -134,6 +137,7 @@ class Launch:
     places: Mapping[str, str] = field(default_factory=dict)
     image: str | None = None
     notes: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

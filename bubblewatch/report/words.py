@@ -124,13 +124,21 @@ def measured_words(signals: Signals) -> str:
     """What was measured of the work, in one line; empty when nothing was."""
     parts = []
     if (rate := signals.number("throughput.gen_tps")) is not None:
-        parts.append(f"{figure(rate)} tok/s")
+        parts.append(f"{figure(rate)} tok/s{_share_words(signals)}")
     if (step := signals.number("throughput.step_s")) is not None:
         parts.append(f"{duration(step)} a step")
     parts.append(_work_words(signals))
     if (power := signals.number("power.median_w")) is not None:
         parts.append(f"{power:.0f} W a GPU")
     return "; ".join(part for part in parts if part)
+
+
+def _share_words(signals: Signals) -> str:
+    """` (21 % of the 448 that memory bandwidth allows)`, empty when that is not known."""
+    share, most = signals.number("roofline.ratio"), signals.number("roofline.tps")
+    if share is None or most is None:
+        return ""
+    return f" ({100 * share:.0f} % of the {figure(most)} that memory bandwidth allows)"
 
 
 def _work_words(signals: Signals) -> str:

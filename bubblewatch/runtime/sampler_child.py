@@ -1,7 +1,8 @@
-"""The sampler process: `python -m bubblewatch.runtime.sampler_child OPTIONS`, started by sampler.py.
+"""The sampler process: `python -m bubblewatch.runtime.sampler_child OPTIONS`, started by sampler_grip.py.
 
-OPTIONS is sampler_status.Options as JSON. Standard input is a pipe from the parent; when it closes, this process ends,
-even while a call hangs in the driver. Imports are few on purpose.
+OPTIONS is sampler_status.Options as JSON. Standard input is a pipe from the parent. What comes over it switches SM
+activity on and off; when it closes, this process ends, even while a call hangs in the driver. Imports are few on
+purpose.
 """
 
 from __future__ import annotations
@@ -14,59 +15,108 @@ from collections.abc import Mapping
 
 from bubblewatch.model.clock import SystemClock
 from bubblewatch.model.errors import BubblewatchError, SourceError, SourceUnavailable
-from bubblewatch.runtime.sampler_status import Failure, Options, Status
+from bubblewatch.runtime.sampler_status import ACTIVITY_OFF, ACTIVITY_ON, Failure, Options, Status
 from bubblewatch.runtime.sampling import SamplingLoop
 from bubblewatch.runtime.shared_ring import MAX_GPUS, SharedPage, Word
 from bubblewatch.sources.nvml import Nvml
-from bubblewatch.sources.nvml_device import choose
+from bubblewatch.sources.nvml_choose import Chosen, choose
+from bubblewatch.sources.nvml_surroundings import Surroundings
 
 NICENESS = 5
 """The server that is watched goes first; a sleeping process of this niceness still wakes within milliseconds."""
+FAREWELL_S = 0.3
+"""How long NVML gets to be closed in order, in seconds; the parent waits for half a second."""
 
 
-def leave_with_parent() -> None:
-    """Block until the parent closes its end of the pipe or dies, then end this process whatever else it does."""
-    while os.read(0, 4096):
-        pass
-    os._exit(0)
+class Switches:
+    """What the parent says over the pipe."""
+
+    def __init__(self, *, sm_activity: bool) -> None:
+        self.sm_activity = sm_activity
+        self.leave = False
+
+    def listen(self) -> None:
+        """Follow the parent until it closes its end or dies; then end this process, in order when that is quick."""
+        while told := os.read(0, 4096):
+            self.sm_activity = {ACTIVITY_ON: True, ACTIVITY_OFF: False}.get(told[-1:], self.sm_activity)
+        self.leave = True
+        time.sleep(FAREWELL_S)
+        os._exit(0)
 
 
 def main() -> int:
     options = Options.decode(sys.argv[1])
-    threading.Thread(target=leave_with_parent, name="leave-with-parent", daemon=True).start()
+    switches = Switches(sm_activity=options.sm_activity)
+    threading.Thread(target=switches.listen, name="listen-to-parent", daemon=True).start()
     os.nice(NICENESS)
     page = SharedPage(options.fd, options.rate_hz, writable=True)
     try:
-        watch(page, options)
+        watch(page, options, switches)
     except BubblewatchError as error:
         page.publish(Status(failure=Failure.of(error)).encode())
     except Exception as error:  # noqa: BLE001 - the parent must learn of any end, and has no other way
         page.publish(Status(failure=Failure.of(SourceError(f"the sampler broke: {error!r}"))).encode())
+    else:
+        return 0
     return 1
 
 
-def watch(page: SharedPage, options: Options) -> None:
-    """Sample for ever. Returns only by an error."""
-    nvml = Nvml.open(page.count_call)
+def watch(page: SharedPage, options: Options, switches: Switches) -> None:
+    """Sample until told to leave."""
+    clock, around = SystemClock(), Surroundings()
+
+    def asking(index: int) -> None:
+        page.set(Word.BUSY_GPU, index + 1)
+        page.set(Word.HEARTBEAT_NS, clock.monotonic_ns())
+
+    nvml = Nvml.open(page, around)
     driver_version = nvml.call("nvmlSystemGetDriverVersion")
-    chosen = choose(nvml, options.only, options.exclude, sm_activity=options.sm_activity)
+    chosen = choose(nvml, options.only, options.exclude, sm_activity=options.sm_activity, asking=asking)
     if not chosen.devices:
-        raise SourceUnavailable(nothing_to_watch(chosen.absent))
+        raise SourceUnavailable(*nothing_to_watch(chosen.absent))
     devices = chosen.devices[:MAX_GPUS]
-    base = Status(driver_version=driver_version, absent=chosen.absent)
-    loop = SamplingLoop(devices, page, SystemClock(), options.rate_hz, base)
+    base = Status(
+        driver_version=driver_version,
+        absent={name: Failure.of(error) for name, error in chosen.absent.items()},
+        remarks=remarks(chosen, around, nvml.call("nvmlDeviceGetCount")),
+    )
+    loop = SamplingLoop(devices, page, clock, options.rate_hz, base, around.all_foreign)
+    wants_activity = options.sm_activity
 
     def goes_on() -> bool:
+        nonlocal wants_activity
         page.set(Word.CPU_NS, time.process_time_ns())
-        return True
+        if switches.sm_activity != wants_activity:
+            wants_activity = switches.sm_activity
+            for device in devices:
+                device.want_activity(wants_activity)
+        return not switches.leave
 
     loop.run(goes_on)
+    for device in devices:
+        device.close()
+    nvml.close()
 
 
-def nothing_to_watch(absent: Mapping[str, str]) -> str:
-    """One sentence on why there is no GPU to watch."""
-    reasons = "; ".join(f"GPU {name}: {reason}" for name, reason in absent.items())
-    return f"NVML opens no GPU: {reasons}" if reasons else "the driver is there and shows no GPU, or none was chosen"
+def remarks(chosen: Chosen, around: Surroundings, seen: int) -> tuple[str, ...]:
+    """What a person should know about this host's NVML."""
+    said = []
+    if around.is_wsl:
+        said.append("this is WSL, where NVML answers only in part")
+    on_bus = around.gpus_on_bus()
+    if on_bus > seen and not around.is_container:
+        said.append(f"the PCI bus shows {on_bus} NVIDIA GPUs, NVML only {seen}: see dmesg for Xid 79")
+    if len(chosen.devices) > MAX_GPUS:
+        said.append(f"only {MAX_GPUS} of {len(chosen.devices)} GPUs are watched")
+    return tuple(said)
+
+
+def nothing_to_watch(absent: Mapping[str, BubblewatchError]) -> tuple[str, str | None]:
+    """One sentence on why there is no GPU to watch, and what to do about it."""
+    if not absent:
+        return "the driver is there and shows no GPU, or none was chosen", None
+    reasons = "; ".join(f"GPU {name}: {error.what}" for name, error in absent.items())
+    return f"NVML opens no GPU: {reasons}", next((error.hint for error in absent.values() if error.hint), None)
 
 
 if __name__ == "__main__":

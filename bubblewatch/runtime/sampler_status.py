@@ -14,13 +14,18 @@ from bubblewatch.runtime.shared_ring import STATUS_ROOM
 Processes = Mapping[str, tuple[tuple[int, int | None], ...]]
 """GPU uuid -> (pid, bytes of device memory or None when the driver does not say) of each compute process."""
 
+ACTIVITY_ON, ACTIVITY_OFF = b"+", b"-"
+"""What the parent writes to the sampler's standard input to have SM activity sampled or not."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the sampler is told at its start. `fd` is the descriptor of the shared memory; `only` None = every GPU."""
+    """What the sampler is told at its start. `fd` is the descriptor of the shared memory; `only` None = every GPU,
+    `rate_hz` None = as the sensors refresh.
+    """
 
     fd: int
-    rate_hz: float
+    rate_hz: float | None
     only: tuple[str, ...] | None = None
     exclude: tuple[str, ...] = ()
     sm_activity: bool = True
@@ -52,15 +57,23 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The sampler's own account. `absent` is index or uuid -> why; `lost`, `unsupported` and `notes` go by uuid."""
+    """The sampler's own account.
+
+    `absent` is index or uuid -> why; `lost`, `unsupported` and `notes` go by uuid; `remarks` are about the host.
+    `refresh_s` is GPU model -> field -> seconds between two refreshes of its sensor, for those that could be measured.
+    `rate_reason` says why it reads as often as it does.
+    """
 
     driver_version: str = ""
     gpus: tuple[GpuInfo, ...] = ()
-    absent: Mapping[str, str] = field(default_factory=dict)
-    lost: Mapping[str, str] = field(default_factory=dict)
+    absent: Mapping[str, Failure] = field(default_factory=dict)
+    lost: Mapping[str, Failure] = field(default_factory=dict)
     unsupported: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
     processes: Processes = field(default_factory=dict)
+    refresh_s: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    rate_reason: str = ""
     failure: Failure | None = None
 
     def encode(self) -> bytes:
@@ -75,4 +88,13 @@ class Status:
         gpus = tuple(GpuInfo(**gpu) for gpu in raw.pop("gpus"))
         processes = {uuid: tuple((pid, used) for pid, used in held) for uuid, held in raw.pop("processes").items()}
         notes = {uuid: tuple(texts) for uuid, texts in raw.pop("notes").items()}
-        return cls(**raw, gpus=gpus, processes=processes, notes=notes, failure=Failure(**failure) if failure else None)
+        absent, lost = ({name: Failure(**one) for name, one in raw.pop(which).items()} for which in ("absent", "lost"))
+        return cls(
+            **{**raw, "remarks": tuple(raw["remarks"])},
+            gpus=gpus,
+            processes=processes,
+            notes=notes,
+            absent=absent,
+            lost=lost,
+            failure=Failure(**failure) if failure else None,
+        )

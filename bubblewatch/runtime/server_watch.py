@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from bubblewatch.model.clock import NS
-from bubblewatch.model.findings import SourceHealth
+from bubblewatch.model.findings import Health, SourceHealth
 from bubblewatch.model.logs import (
     Event,
     GraphCaptured,
@@ -23,8 +23,10 @@ from bubblewatch.model.logs import (
 )
 from bubblewatch.model.protocols import EndpointReading, EndpointSource, LogSource, ProcessSeen
 from bubblewatch.model.server import BirthRecord, Server
+from bubblewatch.model.shape import ModelShape
 from bubblewatch.model.telemetry import Telemetry
 from bubblewatch.runtime.assess import facts_of, with_settings
+from bubblewatch.runtime.feed import LINES, ShownLine, shown_line
 from bubblewatch.servers.base import ServerKind
 from bubblewatch.servers.versions import Bounds
 from bubblewatch.signals.evidence import ServerEvidence, Stated
@@ -44,7 +46,8 @@ MAX_PAGES = 64
 DIALECT_LINES = 200
 """Lines kept to tell the version by their dialect."""
 
-_BIRTH = (SettingsSeen, VersionSeen, GraphCaptured, GraphOff, OverlapOff, PoolSized, Ready, Starting)
+BIRTH = (SettingsSeen, VersionSeen, GraphCaptured, GraphOff, OverlapOff, PoolSized, Ready, Starting)
+"""Events that are said once, at start: they hold for the whole life of a server."""
 
 
 def server_key(seen: ProcessSeen) -> str:
@@ -67,6 +70,7 @@ class ServerWatch:
         log: LogSource | None,
         endpoint: EndpointSource | None,
         version: str | None = None,
+        read_model: ReadModel | None = None,
     ) -> None:
         self.key = key
         self.kind = kind
@@ -74,10 +78,14 @@ class ServerWatch:
         self._log = log
         self._endpoint = endpoint
         self._stated_version = version
+        self._read_model = read_model
+        self._model_name: str | None = None
+        self._model: ModelShape | None = None
         self._birth: list[Event] = []
         self._events: deque[Event] = deque(maxlen=MAX_EVENTS)
         self._pages: deque[EndpointReading] = deque(maxlen=MAX_PAGES)
         self._dialect: deque[LogLine] = deque(maxlen=DIALECT_LINES)
+        self._shown: deque[ShownLine] = deque(maxlen=LINES)
         self._bounds: Bounds | None = None
         self._lines = 0
 
@@ -87,6 +95,7 @@ class ServerWatch:
             self._birth.clear()
             self._events.clear()
             self._pages.clear()
+            self._model_name = None
         self.seen = seen
 
     def listen(self, now_ns: int) -> None:
@@ -95,19 +104,21 @@ class ServerWatch:
             return
         for line in self._log.read():
             self._lines += 1
+            events = self.kind.parse(line) if self.kind is not None else ()
+            self._shown.append(shown_line(self.key, self._lines, line, events))
             if self.kind is None:
                 continue
             if len(self._dialect) < DIALECT_LINES:
                 self._dialect.append(line)
                 self._bounds = None
-            for event in self.kind.parse(line):
+            for event in events:
                 self._keep(event)
         oldest = now_ns - round(KEEP_EVENTS_S * NS)
         while self._events and (at := self._events[0].time_ns) is not None and at < oldest:
             self._events.popleft()
 
     def _keep(self, event: Event) -> None:
-        if not isinstance(event, _BIRTH):
+        if not isinstance(event, BIRTH):
             self._events.append(event)
             return
         if isinstance(event, SettingsSeen) and event.rank is None and any(isinstance(e, Ready) for e in self._birth):
@@ -115,6 +126,11 @@ class ServerWatch:
             self._events.clear()
         if len(self._birth) < MAX_BIRTH_LINES:
             self._birth.append(event)
+
+    @property
+    def newest_lines(self) -> Sequence[ShownLine]:
+        """The last lines of its log, understood or not."""
+        return tuple(self._shown)
 
     def ask(self) -> None:
         """Read the server's own pages, if it has any."""
@@ -180,11 +196,25 @@ class ServerWatch:
             now_ns=now_ns,
             window_s=window_s,
             live=True,
+            model=self._model_of(server),
         )
 
+    def _model_of(self, server: Server) -> ModelShape | None:
+        """What the files of its model say; they are read once for each life and name ("" = not known)."""
+        if self._read_model is None:
+            return None
+        name = str(server.settings.get("model_path") or server.settings.get("model") or "")
+        if name != self._model_name:
+            self._model_name, self._model = name, self._read_model(self.seen, name)
+        return self._model
+
     def health(self) -> tuple[SourceHealth, ...]:
-        """How this server's own sources fare."""
-        return tuple(source.health() for source in (self._log, self._endpoint) if source is not None)
+        """How this server's own sources fare, its model's files among them when they were read."""
+        own = tuple(source.health() for source in (self._log, self._endpoint) if source is not None)
+        model = self._model
+        if model is None:
+            return own
+        return (*own, SourceHealth("model", Health.OK, f"{model.where}, sizes from its {model.basis}"))
 
     def close(self) -> None:
         """Let go of the log."""
@@ -197,3 +227,6 @@ OpenLog = Callable[[ProcessSeen], LogSource | None]
 
 OpenEndpoint = Callable[[ProcessSeen, str], EndpointSource | None]
 """Opens the pages of a server of the given kind; None when it has none."""
+
+ReadModel = Callable[[ProcessSeen, str], ModelShape | None]
+"""Reads the shape of the model that a server calls by this name; None when its files cannot be read."""

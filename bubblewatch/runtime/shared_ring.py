@@ -12,21 +12,28 @@ import os
 import threading
 from array import array
 from bisect import bisect_left
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import TypeVar
 
 from bubblewatch.model.telemetry import FIELDS, Series
+from bubblewatch.runtime.call_table import TABLE_BYTES, CallTable
 
 MAX_GPUS = 64
 """GPUs that one host may have here; the largest known machine has 16, cut into MIG instances 56 at the most."""
 KEPT_S = 600
 """How far back the rings reach: 10 minutes, by which slow findings judge."""
-FAST_FIELDS = frozenset({"power_instant_w", "power_average_w", "energy_j", "util_ratio", "mem_util_ratio"})
-"""Fields that may change at every tick. The others are read once a second."""
 MAX_DISTINCT_HZ = 50
-"""Distinct readings a second that a ring has room for: the fastest known power sensor (Volta, Pascal) gives 50."""
-SLOW_ROOM = KEPT_S * 2
-"""Readings in the ring of a slow field: one a second, twice that for safety."""
+"""Distinct readings a second that a ring has room for, at most: the fastest known power sensor (Volta, Pascal) gives
+50. A field that changes faster is kept for a shorter time."""
+AUTOMATIC_HZ = 20.0
+"""The highest rate that is chosen without being asked for: what a ring has room for when none is given."""
+UTIL_HZ = 10
+"""The same for utilization, which no known driver refreshes more often than every 167 ms."""
+SLOW_HZ = 2
+"""The same for what is read once a second, doubled for safety."""
+_POWER_FIELDS = frozenset({"power_instant_w", "power_average_w", "energy_j"})
+_UTIL_FIELDS = frozenset({"util_ratio", "mem_util_ratio"})
 
 Number = TypeVar("Number", int, float)
 
@@ -34,9 +41,6 @@ _WORD = 8
 _WORDS = 64
 STATUS_ROOM = 256 * 1024
 """Bytes for the status text. 64 GPUs with their names, and 32 processes each, fit."""
-_BUCKETS_PER_OCTAVE = 4
-_BUCKETS = 40 * _BUCKETS_PER_OCTAVE
-"""Histogram of call latencies: four buckets an octave, up to 2^40 ns = 18 minutes."""
 
 
 class Word(IntEnum):
@@ -45,23 +49,24 @@ class Word(IntEnum):
     HEARTBEAT_NS = 0
     """When the writer last came back from the driver."""
     BUSY_GPU = 1
-    """1 + position of the GPU that is being asked, 0 between the calls."""
+    """1 + NVML index of the GPU that is being asked, 0 between the calls."""
     TICKS = 2
     LATE_TICKS = 3
     """Ticks that began more than half a period after their deadline."""
     SKIPPED_TICKS = 4
     """Deadlines that went by while a tick took too long."""
-    CALLS = 5
-    CALL_NS = 6
-    """Time spent in driver calls."""
-    PERIOD_NS = 7
+    PERIOD_NS = 5
     """The period in force, which the governor may have lengthened."""
-    CPU_NS = 8
-    BEGAN_NS = 9
+    CPU_NS = 6
+    BEGAN_NS = 7
     """When the first reading was asked for."""
-    STATUS_SEQUENCE = 10
+    STATUS_SEQUENCE = 8
     """Odd while the status text is being written."""
-    STATUS_BYTES = 11
+    STATUS_BYTES = 9
+    REJECTED = 10
+    """Answers that were dropped as nonsense: out of range, out of order, older than asked for."""
+    FIRST_DISTINCT = 32
+    """From here on: distinct readings of each field, in the order of FIELDS, over all GPUs."""
 
 
 class Fence:
@@ -128,21 +133,21 @@ class SharedPage:
     The descriptor is not needed after that. Both sides must give the same `rate_hz`.
     """
 
-    def __init__(self, fd: int, rate_hz: float, *, writable: bool) -> None:
-        self._fast_room = _fast_room(rate_hz)
+    def __init__(self, fd: int, rate_hz: float | None, *, writable: bool) -> None:
+        self._rooms = rooms(rate_hz)
         access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
-        self._map = mmap.mmap(fd, _size(self._fast_room), access=access)
+        self._map = mmap.mmap(fd, _size(self._rooms), access=access)
         self._bytes = memoryview(self._map)
         self._words = self._bytes[: _WORDS * _WORD].cast("Q")
-        self._histogram = self._bytes[_WORDS * _WORD :][: _BUCKETS * _WORD].cast("Q")
+        self.calls = CallTable(self._bytes[_CALLS_AT : _CALLS_AT + TABLE_BYTES])
         self._fence = Fence()
 
     @classmethod
-    def create(cls, rate_hz: float) -> tuple[SharedPage, int]:
+    def create(cls, rate_hz: float | None) -> tuple[SharedPage, int]:
         """A new memory with everything 0, to read, and its descriptor for the writer, which the caller closes."""
         fd = os.memfd_create("bubblewatch-sampler", os.MFD_CLOEXEC)
         try:
-            os.ftruncate(fd, _size(_fast_room(rate_hz)))
+            os.ftruncate(fd, _size(rooms(rate_hz)))
             return cls(fd, rate_hz, writable=False), fd
         except BaseException:
             os.close(fd)
@@ -154,35 +159,34 @@ class SharedPage:
     def set(self, word: Word, value: int) -> None:
         self._words[word] = value
 
+    def add(self, word: int, amount: int = 1) -> None:
+        """Raise a counter. Writer only."""
+        self._words[word] += amount
+
+    def distinct(self, field: str) -> int:
+        """Distinct readings of this field that were taken, over all GPUs."""
+        return int(self._words[Word.FIRST_DISTINCT + list(FIELDS).index(field)])
+
     def ring(self, gpu: int, field: str) -> Ring:
         """The ring of `field` of the GPU at position `gpu` in the writer's list."""
-        room = self._room(field)
-        start = _RINGS_AT + gpu * _gpu_bytes(self._fast_room)
+        room = self._rooms[field]
+        start = _RINGS_AT + gpu * _gpu_bytes(self._rooms)
         for name in FIELDS:
             if name == field:
                 break
-            start += _ring_bytes(self._room(name))
+            start += _ring_bytes(self._rooms[name])
         head = self._bytes[start : start + _WORD].cast("Q")
         times = self._bytes[start + _WORD :][: room * _WORD].cast("q")
         values = self._bytes[start + _WORD * (1 + room) :][: room * _WORD].cast("d")
         return Ring(head, times, values, self._fence)
 
-    def count_call(self, latency_ns: int) -> None:
-        """Add one driver call to the counters and the histogram. Writer only."""
-        self._words[Word.CALLS] += 1
-        self._words[Word.CALL_NS] += latency_ns
-        self._histogram[bucket_of(latency_ns)] += 1
+    def count_call(self, function: str, latency_ns: int) -> None:
+        """Add one driver call. Writer only."""
+        self.calls.count(function, latency_ns)
 
-    def call_quantile_s(self, quantile: float) -> float | None:
-        """Latency in seconds below which this share of all calls lay, within 20 %; None before the first call."""
-        counts = self._histogram.tolist()
-        wanted = quantile * sum(counts)
-        below = 0
-        for bucket, count in enumerate(counts):
-            below += count
-            if count and below >= wanted:
-                return upper_edge_ns(bucket) / 1e9
-        return None
+    def count_rejected(self, count: int) -> None:
+        """Add answers that were dropped as nonsense. Writer only."""
+        self.add(Word.REJECTED, count)
 
     def publish(self, text: bytes) -> None:
         """Let readers see this status text from now on. ValueError when it is longer than STATUS_ROOM. Writer only."""
@@ -205,40 +209,28 @@ class SharedPage:
         self._fence()
         return text if self._words[Word.STATUS_SEQUENCE] == sequence else None
 
-    def _room(self, field: str) -> int:
-        return self._fast_room if field in FAST_FIELDS else SLOW_ROOM
+
+def rooms(rate_hz: float | None) -> Mapping[str, int]:
+    """Readings that the ring of each field has room for. It grows with the rate up to a bound, and no further."""
+    power = round(KEPT_S * min(max(rate_hz or AUTOMATIC_HZ, 1.0), MAX_DISTINCT_HZ))
+    return {
+        field: power if field in _POWER_FIELDS else KEPT_S * (UTIL_HZ if field in _UTIL_FIELDS else SLOW_HZ)
+        for field in FIELDS
+    }
 
 
-def bucket_of(latency_ns: int) -> int:
-    """Number of the histogram bucket that counts this latency."""
-    if latency_ns < _BUCKETS_PER_OCTAVE:
-        return latency_ns
-    octave = latency_ns.bit_length() - 3
-    part = (latency_ns >> octave) & (_BUCKETS_PER_OCTAVE - 1)
-    return min((octave + 1) * _BUCKETS_PER_OCTAVE + part, _BUCKETS - 1)
-
-
-def upper_edge_ns(bucket: int) -> int:
-    """The smallest latency above this bucket; the last bucket has none, and what it counts is longer."""
-    octave, part = divmod(bucket, _BUCKETS_PER_OCTAVE)
-    return part + 1 if octave == 0 else (_BUCKETS_PER_OCTAVE + part + 1) << (octave - 1)
-
-
-_STATUS_AT = (_WORDS + _BUCKETS) * _WORD
+_CALLS_AT = _WORDS * _WORD
+_STATUS_AT = _CALLS_AT + TABLE_BYTES
 _RINGS_AT = _STATUS_AT + STATUS_ROOM
-
-
-def _fast_room(rate_hz: float) -> int:
-    return round(KEPT_S * min(max(rate_hz, 1.0), MAX_DISTINCT_HZ))
 
 
 def _ring_bytes(room: int) -> int:
     return _WORD * (1 + 2 * room)
 
 
-def _gpu_bytes(fast_room: int) -> int:
-    return sum(_ring_bytes(fast_room if field in FAST_FIELDS else SLOW_ROOM) for field in FIELDS)
+def _gpu_bytes(by_field: Mapping[str, int]) -> int:
+    return sum(_ring_bytes(room) for room in by_field.values())
 
 
-def _size(fast_room: int) -> int:
-    return _RINGS_AT + MAX_GPUS * _gpu_bytes(fast_room)
+def _size(by_field: Mapping[str, int]) -> int:
+    return _RINGS_AT + MAX_GPUS * _gpu_bytes(by_field)

@@ -18,7 +18,10 @@ from bubblewatch.model.server import Launch, Server
 from bubblewatch.model.signals import Signals
 from bubblewatch.model.telemetry import Telemetry
 from bubblewatch.runtime.assess import Assessment, assess
-from bubblewatch.runtime.server_watch import OpenEndpoint, OpenLog, ServerWatch, server_key
+from bubblewatch.runtime.feed import SPAN_S, ScreenFeed, make_feed
+from bubblewatch.runtime.gpu_time import GpuTime
+from bubblewatch.runtime.server_watch import OpenEndpoint, OpenLog, ReadModel, ServerWatch, server_key
+from bubblewatch.runtime.witness import Witness
 from bubblewatch.servers.base import Facts, ServerKind
 from bubblewatch.signals.compute import gpu_only
 from bubblewatch.signals.evidence import ServerEvidence, Stated
@@ -57,26 +60,43 @@ class Watcher:
         open_endpoint: OpenEndpoint,
         rules: Sequence[Rule],
         options: WatchOptions,
+        read_model: ReadModel | None = None,
+        witness: Witness | None = None,
     ) -> None:
+        if witness is not None:
+            telemetry, processes = witness.telemetry(telemetry), witness.processes(processes)
+            open_log = witness.open_log(open_log, recognise)
+            open_endpoint = witness.open_endpoint(open_endpoint)
+            read_model = witness.read_model(read_model) if read_model is not None else None
+        self._witness = witness
         self._clock = clock
         self._telemetry = telemetry
         self._processes = processes
         self._recognise = recognise
         self._open_log = open_log
         self._open_endpoint = open_endpoint
+        self._read_model = read_model
         self._rules = rules
         self._options = options
         self._servers: dict[str, ServerWatch] = {}
         self._lives: dict[str, Lifecycle] = {}
         self._started_ns = clock.monotonic_ns()
         self._next_scan_ns = self._started_ns
+        if witness is not None:
+            witness.started(self._started_ns)
         self._sequence = 0
         self._failing: set[str] = set()
+        self._gpu_time = GpuTime()
 
     @property
     def servers(self) -> Sequence[ServerWatch]:
         """Servers under watch, by key."""
         return [self._servers[key] for key in sorted(self._servers)]
+
+    def judge_by(self, rules: Sequence[Rule], ignore: Sequence[str], window_s: float) -> None:
+        """Judge by these from the next tick on. What was seen so far is kept; findings of rules that went end."""
+        self._rules = rules
+        self._options = replace(self._options, ignore=tuple(ignore), window_s=window_s)
 
     def tick(self) -> Snapshot:
         """Read, judge, and give the picture of this moment."""
@@ -93,7 +113,7 @@ class Watcher:
         telemetry = self._telemetry.window(now_ns - round(window_s * NS))
         views, gpu_signals = self._judge(telemetry, now_ns, wall_ns, watched_s)
         self._sequence += 1
-        return Snapshot(
+        snapshot = Snapshot(
             time_ns=wall_ns,
             answer=overall([view.answer for view in views]),
             views=views,
@@ -103,7 +123,17 @@ class Watcher:
             watched_s=watched_s,
             one_shot=self._options.one_shot,
             sequence=self._sequence,
+            accounts=self._gpu_time.step(now_ns, telemetry, views),
         )
+        if self._witness is not None:
+            self._witness.ticked(now_ns, snapshot)
+        return snapshot
+
+    def feed(self, snapshot: Snapshot, host: str) -> ScreenFeed:
+        """What a screen shows of `snapshot`, which must be the last one. `host` is the name it gives to this machine."""
+        telemetry = self._telemetry.window(self._clock.monotonic_ns() - round(SPAN_S * NS))
+        lines = (line for server in self.servers for line in server.newest_lines)
+        return make_feed(snapshot, telemetry, lines, host)
 
     def _guarded(self, what: str, read: Callable[[], None]) -> None:
         """Call `read`; a source that fails is logged once and once more when it is back."""
@@ -141,7 +171,9 @@ class Watcher:
                 continue
             kind = self._recognise(seen.launch, seen.title)
             endpoint = self._open_endpoint(seen, kind.kind if kind else "unknown")
-            self._servers[key] = ServerWatch(key, seen, kind, self._open_log(seen), endpoint, self._options.version)
+            self._servers[key] = ServerWatch(
+                key, seen, kind, self._open_log(seen), endpoint, self._options.version, self._read_model
+            )
             log.info("server found key=%s kind=%s pid=%d", key, kind.kind if kind else "unknown", seen.pid)
         for key in set(self._servers) - set(present):
             log.info("server gone key=%s", key)
@@ -154,8 +186,10 @@ class Watcher:
         options = self._options
         signals: dict[str, Signals] = dict(gpu_only(telemetry))
         assessed: list[Assessment] = []
+        taken = frozenset(uuid for server in self.servers for uuid in server.seen.workers)
         for server in self.servers:
             evidence = server.evidence(telemetry, wall_ns, options.window_s, options.stated)
+            evidence = replace(evidence, taken=taken)
             result = assess(evidence, self._rules, options.ignore, watched_s, one_shot=options.one_shot)
             own = evidence.server.gpus
             signals |= {uuid: s for uuid, s in result.computed.gpus.items() if uuid in own}

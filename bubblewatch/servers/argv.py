@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 
 from bubblewatch.model.server import SettingValue
 
@@ -61,13 +62,15 @@ class OptionList:
     """The options of one program. `label` names it for people (`SGLang 0.5.10`).
 
     `complete` False = there are more options than these: unknown ones are taken as they stand, and abbreviations are
-    not resolved. `folds_underscores`: `--max_num_seqs` is the same as `--max-num-seqs`.
+    not resolved, unless `abbreviates`: then those that only one of these options fits. `folds_underscores`:
+    `--max_num_seqs` is the same as `--max-num-seqs`.
     """
 
     label: str
     by_spelling: Mapping[str, Option]
     complete: bool = True
     folds_underscores: bool = False
+    abbreviates: bool = False
 
     def find(self, spelling: str) -> tuple[Option | None, bool, str]:
         """Option for what was typed, whether it was its `--no-` form, and the problem when there is none."""
@@ -78,15 +81,41 @@ class OptionList:
         switch = self.by_spelling.get(positive)
         if typed.startswith("--no-") and switch is not None and switch.takes is Takes.SWITCH:
             return switch, True, ""
-        if not self.complete or not typed.startswith("--"):
+        if not (self.complete or self.abbreviates) or not typed.startswith("--"):
             return None, False, ""
         candidates = sorted(full for full in self.by_spelling if full.startswith(typed))
         if len(candidates) == 1:
             return self.by_spelling[candidates[0]], False, ""
+        if not self.complete:
+            return None, False, ""
         if candidates:
             shown = ", ".join(candidates[:4]) + (", …" if len(candidates) > 4 else "")
             return None, False, f"{spelling} is ambiguous in {self.label}: {shown}"
         return None, False, f"{spelling} is not an option of {self.label}"
+
+
+def option_table(
+    one: str = "", many: str = "", switch: str = "", flag: str = "", opt: str = ""
+) -> Mapping[str, Option]:
+    """Options from compact text: words of `dest:--spelling,-s`; without `dest:` the first spelling names the setting.
+
+    `one` take a value, `many` several, `opt` perhaps one, `flag` none; a `switch` takes none and has a `--no-` form.
+    """
+    groups = (
+        (one, Takes.ONE),
+        (many, Takes.MANY),
+        (switch, Takes.SWITCH),
+        (flag, Takes.NOTHING),
+        (opt, Takes.PERHAPS_ONE),
+    )
+    table: dict[str, Option] = {}
+    for text, takes in groups:
+        for word in text.split():
+            dest, colon, rest = word.partition(":")
+            spellings = tuple((rest if colon else word).split(","))
+            name = dest if colon else spellings[0].lstrip("-").replace("-", "_")
+            table |= dict.fromkeys(spellings, Option(name, spellings, takes))
+    return MappingProxyType(table)
 
 
 def read_options(words: Sequence[str], options: OptionList) -> Reading:

@@ -13,11 +13,14 @@ from bubblewatch.servers.versions import Bounds
 
 
 class Role(StrEnum):
-    """Part of a server in disaggregated serving, as `Facts.role` says it."""
+    """Part of a server in disaggregated serving, as `Facts.role` says it; and programs that are no engine at all."""
 
     BOTH = "both"
     PREFILL = "prefill"
     DECODE = "decode"
+    ROUTER = "router"
+    """Hands requests to engines and owns no GPU."""
+    TRAINING = "training"
 
 
 class Running(StrEnum):
@@ -27,6 +30,20 @@ class Running(StrEnum):
     """All requests of the server (or of one data-parallel replica)."""
     ONE_SLOT = "one-slot"
     """The micro-batch that ran last, one of several under pipeline parallelism."""
+
+
+class DeviceSplit(StrEnum):
+    """How a server whose launch states no parallelism spreads one model over the GPUs that it sees."""
+
+    LAYERS = "layers"
+    """Consecutive layers on each GPU: pp is the number of GPUs."""
+    ROWS = "rows"
+    """Every layer on all GPUs: tp is the number of GPUs."""
+    ONE = "one"
+
+
+NO_SPECULATION = "off"
+"""`Facts.speculative` of a server that is known to run without speculation."""
 
 
 class LayerRule(StrEnum):
@@ -74,6 +91,17 @@ class Facts:
     have overlap or async scheduling on with this parallelism. `graph_max_batch` is the largest batch with a graph, as
     set; `capture_is_logged`: a server that is ready without having said that it captured graphs has none.
     `newer_than_known`: judged as the newest version known here.
+
+    `device_split`: only where pp or tp is None because it is the number of GPUs that the server sees. `speculative`
+    names the method of speculation, `off` when there is none; `draft_tokens` are drafted for each step. `cpu_offload`:
+    weights, experts or the KV cache are used from host memory; `cpu_offload_setting` decides it, `cpu_offload_reason`
+    says how, `cpu_offload_gib` is how much for each GPU. `gpu_layers` are the layers asked onto GPUs.
+    `custom_all_reduce` False: switched off by a setting. `max_batched_tokens` are the tokens that one step may work on,
+    `gpu_memory_ratio` (0..1) is the share of GPU memory it may take. `mixes_prefill`: one step works on prompts and
+    decodes together. `executor` is what starts the workers (`mp`, `ray`, `uni`). `attention_backend`, `quantization`,
+    `kv_cache_dtype` are as stated, None = chosen by the server. `log_stats` False: it prints and exports no numbers on
+    its work. `micro_batches` are those of one step of a training job. `graph_batch_by_memory`: where no largest graph
+    batch was set, what the version makes of one GPU's memory: pairs of (GiB below which it holds, batch), ascending.
     """
 
     pp: int | None = None
@@ -99,6 +127,32 @@ class Facts:
     layer_split: LayerSplit | None = None
     running: Running | None = None
     newer_than_known: bool = False
+    ep: int | None = None
+    nodes: int | None = None
+    dp_attention: bool | None = None
+    device_split: DeviceSplit | None = None
+    speculative: str | None = None
+    draft_tokens: int | None = None
+    cpu_offload: bool | None = None
+    cpu_offload_gib: float | None = None
+    cpu_offload_setting: Setting | None = None
+    cpu_offload_reason: str = ""
+    gpu_layers: int | None = None
+    custom_all_reduce: bool | None = None
+    custom_all_reduce_setting: Setting | None = None
+    max_batched_tokens: int | None = None
+    max_model_len: int | None = None
+    gpu_memory_ratio: float | None = None
+    mixes_prefill: bool | None = None
+    executor: str | None = None
+    attention_backend: str | None = None
+    attention_backend_setting: Setting | None = None
+    quantization: str | None = None
+    kv_cache_dtype: str | None = None
+    log_stats: bool | None = None
+    micro_batches: int | None = None
+    graph_batch_by_memory: tuple[tuple[float, int], ...] = ()
+    model: str | None = None
 
 
 class ServerKind(Protocol):

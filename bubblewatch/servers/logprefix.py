@@ -7,6 +7,7 @@ before it is read for its time only.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -44,20 +45,33 @@ _NAMES = re.compile(
     r"(?:[\w.-]{1,80} ){0,2}\([^()\n]{1,100} pid=[^()\s]{1,20}(?:, ?ip=[^()\s]{1,45})?\)\s{0,4}"
     # sglang-1  | …    docker compose
     r"|[\w.-]{1,80}\s{0,20}\| "
+    # INFO text_generation_router: …   INFO loggers.log: …    Rust tracing (TGI, Dynamo), behind a time with a zone
+    r"|(?:TRACE|DEBUG|INFO|WARN|ERROR)\s{1,4}[a-z]\w{0,40}(?:(?:\.|::)\w{1,60}){0,6}: "
     # Dec 01 14:00:00 host sglang[48121]: …    syslog, journalctl
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,80} [^\s\[\]:]{1,80}(?:\[\d{1,10}\])?: "
 )
+
+
+_JSON_MESSAGE = ("message", "msg", "log", "MESSAGE")
+_JSON_TIME = ("timestamp", "time", "ts", "asctime", "@timestamp")
+"""Names of the message and its time in JSON lines: TGI, llama.cpp, ollama, python-json-logger, structlog."""
+_JSON_NUMBERS = re.compile(r"n_[a-z_]{1,40}|[a-z]{1,20}_time|time_per_token")
+"""Fields that are read beside the message: llama.cpp's slots, TGI's times of a request."""
+_ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 
 
 @dataclass(frozen=True, slots=True)
 class OwnPrefix:
     """A server's own prefix: `pattern` finds it, `begins` finds the start of a record glued behind another one.
 
-    Groups of `pattern` that are read here: `date` (2025-10-22) or `day` (10-22, no year), `time`, `fraction`.
+    Groups of `pattern` that are read here: `date` (2025-10-22, 2025/10/22 or 10/22/2025) or `day` (10-22, no year),
+    `time`, `fraction`, `zone` (`Z`, `+02:00`). `mark` is in every such prefix: a line that has none behind its first
+    prefix is one record, which saves the search ("" = always search).
     """
 
     pattern: re.Pattern[str]
     begins: re.Pattern[str]
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +93,47 @@ def records(line: LogLine, prefix: OwnPrefix) -> tuple[Record, ...]:
     text = line.text[:LINE_LIMIT]
     if "\x1b" in text:
         text = _ANSI.sub("", text)
-    if len(text) > GLUED_LIMIT:
-        return (_record(line, text, prefix),)
+    if '{"' in text[:PREFIX_LIMIT]:
+        text, numbers = _unwrapped(text)
+        if numbers:
+            plain = _record(line, text, prefix.pattern.search(text, 0, PREFIX_LIMIT))
+            return (plain, Record(plain.line, numbers))
+    found = prefix.pattern.search(text, 0, PREFIX_LIMIT)
+    if len(text) > GLUED_LIMIT or text.find(prefix.mark, found.end() if found else 0) < 0:
+        return (_record(line, text, found),)
     starts = [0, *(found.start() for found in prefix.begins.finditer(text) if found.start())][:RECORD_LIMIT]
     ends = [*starts[1:], len(text)]
-    return tuple(_record(line, text[a:b], prefix) for a, b in zip(starts, ends, strict=True))
+    if len(starts) == 1:
+        return (_record(line, text, found),)
+    parts = [text[a:b] for a, b in zip(starts, ends, strict=True)]
+    return tuple(_record(line, part, prefix.pattern.search(part, 0, PREFIX_LIMIT)) for part in parts)
 
 
-def _record(line: LogLine, text: str, prefix: OwnPrefix) -> Record:
-    found = prefix.pattern.search(text, 0, PREFIX_LIMIT)
+def _unwrapped(text: str) -> tuple[str, str]:
+    """The text of a record in JSON as its logger would print it plainly, and its numbers on the request or the slots.
+
+    A line that is no such record stays as it is. Its other fields are dropped: users may have written them.
+    """
+    start = text.index('{"')
+    try:
+        fields = json.loads(text[start:]) if text.rstrip().endswith("}") else None
+    except (ValueError, RecursionError):
+        return text, ""
+    if not isinstance(fields, dict):
+        return text, ""
+    # TGI and other Rust servers nest the message in `fields` and what belongs to the request in `span`.
+    inner = [part for name in ("fields", "span") if isinstance(part := fields.get(name), dict)]
+    flat = {name: value for part in (fields, *inner) for name, value in part.items() if isinstance(value, str | int)}
+    message = next((flat[name] for name in _JSON_MESSAGE if isinstance(flat.get(name), str)), None)
+    if message is None:
+        return text, ""
+    time = next((flat[name] for name in _JSON_TIME if name in flat and _ISO.match(str(flat[name]))), None)
+    numbers = " ".join(f'{name}="{value}"' for name, value in flat.items() if _JSON_NUMBERS.fullmatch(name))
+    return f"{text[:start]}{f'{time} ' if time else ''}{message}".rstrip(), numbers
+
+
+def _record(line: LogLine, text: str, found: re.Match[str] | None) -> Record:
+    """The record that `text` is, `found` being the server's own prefix in it."""
     stamp = _STAMP.match(text, 0, PREFIX_LIMIT)
     own = {name: value for name, value in found.groupdict().items() if value is not None} if found else {}
     if found is not None:
@@ -109,15 +155,22 @@ def _timed(line: LogLine, stamp: re.Match[str] | None, own: Mapping[str, str]) -
         exact = _nanoseconds(stamp["date"], stamp["time"], stamp["fraction"] or "", zone)
         if exact is not None:
             return replace(line, time_ns=exact, time_exact=True)
-    date = own.get("date") or (f"{NOMINAL_YEAR}-{own['day']}" if "day" in own else None)
+    date = _iso_date(own["date"]) if "date" in own else f"{NOMINAL_YEAR}-{own['day']}" if "day" in own else None
     if date is None or "time" not in own:
         return line
-    coarse = _nanoseconds(date, own["time"], own.get("fraction", ""), "+00:00")
+    zone = own.get("zone", "+00:00").replace("Z", "+00:00")
+    coarse = _nanoseconds(date, own["time"], own.get("fraction", ""), zone)
     return line if coarse is None else replace(line, time_ns=coarse, time_exact=len(own.get("fraction", "")) >= 3)
 
 
 NOMINAL_YEAR = 2000
 """Year of a time that names none (vLLM): a leap year, so that every day exists. Only differences of them count."""
+
+
+def _iso_date(text: str) -> str:
+    """2025/10/22 and 10/22/2025 as 2025-10-22."""
+    parts = text.replace("/", "-").split("-")
+    return "-".join(parts if len(parts[0]) == 4 else (parts[-1], *parts[:-1]))
 
 
 def _nanoseconds(date: str, time: str, fraction: str, zone: str) -> int | None:

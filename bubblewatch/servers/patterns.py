@@ -1,4 +1,4 @@
-"""Tables of line patterns, and the patterns that every Python server shares."""
+"""Tables of line patterns: what a kind of line looks like, and what it means."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bubblewatch.model.logs import Access, Event, Failure, Ready
+from bubblewatch.model.logs import Event, Failure, Ready, Starting, VersionSeen
 from bubblewatch.model.server import Rank
 from bubblewatch.servers.logprefix import Record
 
@@ -63,68 +63,11 @@ def ready(_found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Eve
     return (Ready(record.line, rank),)
 
 
-def _access(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
-    path = found["path"].partition("?")[0][:200]
-    return (Access(record.line, rank, method=found["method"], path=path, status=int(found["status"])),)
+def starting(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
+    """Builder for a step on the way up, named by the words that matched."""
+    return (Starting(record.line, rank, what=found[0].rstrip(".")[:80]),)
 
 
-def _out_of_memory(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
-    return (
-        Failure(record.line, rank, kind="out-of-memory", what=record.message[:200], fatal=found["fatal"] is not None),
-    )
-
-
-ACCESS = Pattern(
-    "access",
-    "HTTP/",
-    re.compile(
-        r'^(?:INFO:\s{1,10})?[\w.:\[\]-]{1,64} - "(?P<method>[A-Z]{3,8}) (?P<path>\S{1,2048}) HTTP/[\d.]{1,4}" '
-        r"(?P<status>\d{3})\b"
-    ),
-    _access,
-    'INFO:     127.0.0.1:57564 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
-    "uvicorn 0.34",
-)
-
-SHARED = (
-    ACCESS,
-    Pattern(
-        "cuda-out-of-memory",
-        "emory",
-        re.compile(
-            r"(?:CUDA out of memory|torch\.(?:cuda\.)?OutOfMemoryError|^(?P<fatal>Out of memory: Killed process))"
-        ),
-        _out_of_memory,
-        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79 GiB",
-        "torch 2.6",
-    ),
-    Pattern(
-        "nccl-timeout",
-        "ollective operation timeout",
-        re.compile(r"Watchdog caught collective operation timeout[^\n]{0,120}"),
-        failure("nccl", fatal=True),
-        "[rank3]:[E718 08:30:21.123456789 ProcessGroupNCCL.cpp:629] [Rank 3] Watchdog caught collective operation "
-        "timeout: WorkNCCL(SeqNum=212, OpType=ALLREDUCE, NumelIn=7168, NumelOut=7168, Timeout(ms)=600000) ran for "
-        "600013 milliseconds before timing out.",
-        "torch 2.7",
-    ),
-    Pattern(
-        "nccl-error",
-        "NCCL",
-        # Warnings (`[W918 …] ProcessGroupNCCL.cpp … destroy_process_group() was not called`) are harmless.
-        re.compile(r"(?:NCCL error in|nccl(?:UnhandledCuda|System|Internal|Remote)Error)[^\n]{0,120}"),
-        failure("nccl", fatal=True),
-        "torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.cpp:77, "
-        "unhandled cuda error, NCCL version 2.26.2",
-        "torch 2.7",
-    ),
-    Pattern(
-        "killed",
-        "Killed",
-        re.compile(r"^Killed$"),
-        failure("killed", fatal=True),
-        "Killed",
-        "bash 5.2",
-    ),
-)
-"""Lines that any of these servers, or what runs beneath it, may write."""
+def version(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
+    """Builder for the line that says the server's own version."""
+    return (VersionSeen(record.line, rank, version=found["version"]),)

@@ -18,6 +18,11 @@ _PYTHON_SWITCHES = re.compile(r"-[A-Za-z]+|faulthandler|[a-z_]+=\S*")
 """What may stand between the interpreter and `-m` or a script: `-u`, `-X faulthandler`, `-X dev=1`."""
 _STARTS_MODULES = re.compile(r"(?:.*/)?(?:python[\d.]*|pypy[\d.]*|torchrun|uv|ray|accelerate|coverage)")
 _OPERATOR = re.compile(r"[();<>|&]+")
+_NOTHING = re.compile(r"(?!)")
+_LOOKERS = frozenset(
+    {"cat", "grep", "egrep", "journalctl", "killall", "less", "man", "nano", "pgrep", "pkill", "tail", "vi", "vim"}
+)
+"""Programs whose words name a server only to look for it."""
 _SCRIPT_LIMIT = 65_536
 """Characters of a shell script on a command line that are looked at; a start script is far shorter."""
 
@@ -27,13 +32,18 @@ class Entry:
     """The ways to start one kind of server.
 
     `modules` are regular expressions of modules for `python -m` (or their files), `commands` the names of a console
-    script with the sub-command that serves, `images` of container images whose entry point is the server.
+    script with the sub-command that serves, `images` of container images whose entry point is the server. `programs`
+    are programs that do nothing but serve; `plain_programs` have names that others have too (`server`, `main`): they
+    count where `proof` is found in the words behind.
     """
 
-    modules: re.Pattern[str]
-    commands: frozenset[tuple[str, str]]
-    scripts: re.Pattern[str]
+    modules: re.Pattern[str] = _NOTHING
+    commands: frozenset[tuple[str, str]] = frozenset()
+    scripts: re.Pattern[str] = _NOTHING
     images: re.Pattern[str] | None = None
+    programs: frozenset[str] = frozenset()
+    plain_programs: frozenset[str] = frozenset()
+    proof: re.Pattern[str] = _NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +69,15 @@ def find_program(argv: Sequence[str], entry: Entry) -> Program | None:
 
 def _start_at(argv: Sequence[str], index: int, word: str, entry: Entry) -> Program | None:
     rest = tuple(argv[index + 1 :])
+    name = _base(word)
+    if name in entry.programs and not (index and _base(argv[0]) in _LOOKERS):
+        return Program(name, rest)
+    if name in entry.plain_programs and entry.proof.search(" ".join(rest)):
+        return Program(name, rest)
     if entry.modules.fullmatch(word) and index and argv[index - 1] == "-m":
         return Program(word, rest) if _is_python(argv[: index - 1]) else None
-    if rest and (_base(word), rest[0]) in entry.commands:
-        return Program(f"{_base(word)} {rest[0]}", rest[1:])
+    if rest and (name, rest[0]) in entry.commands:
+        return Program(f"{name} {rest[0]}", rest[1:])
     if entry.scripts.fullmatch(word) and _is_python(argv[:index]):
         return Program(word, rest)
     if entry.images is not None and entry.images.fullmatch(word) and (not rest or rest[0].startswith("-")):

@@ -14,14 +14,23 @@ from bubblewatch.model.logs import DecodeStep, Retraction, StatsLine
 from bubblewatch.model.signals import Confidence, Evidence, EvidenceKind, Signals
 from bubblewatch.model.telemetry import GpuReading, Telemetry
 from bubblewatch.signals.builder import Notebook
+from bubblewatch.signals.causes import write_causes
 from bubblewatch.signals.decode import DecodePace, pace, stats_totals
-from bubblewatch.signals.demand import Activity, activity, running_intervals, write_demand, write_share
+from bubblewatch.signals.demand import (
+    Activity,
+    activity,
+    running_intervals,
+    write_demand,
+    write_demand_by_work,
+    write_share,
+)
 from bubblewatch.signals.evidence import ServerEvidence
 from bubblewatch.signals.gpus import GpuActivity, gpu_signals
 from bubblewatch.signals.gpus import activity as gpu_activity
 from bubblewatch.signals.launch import write_launch, write_layers
 from bubblewatch.signals.pipeline import own_gpus, stages_of, write_gpus, write_pipeline
 from bubblewatch.signals.progress import write_progress, write_startup
+from bubblewatch.signals.roofline import write_roofline
 from bubblewatch.signals.series import Interval
 
 RECENT_DECODE_S = 120.0
@@ -58,6 +67,7 @@ def compute(evidence: ServerEvidence) -> Computed:
     world = facts.pp * facts.tp * facts.dp if facts.pp and facts.tp and facts.dp else None
     mine, reason = own_gpus(seen, evidence.server.gpus, world)
     write_gpus(book, mine, reason, telemetry.seconds)
+    write_demand_by_work(book)
     if facts.pp is not None and facts.pp > 1:
         stages = stages_of(mine, evidence.server.gpus, facts.pp, facts.tp or 1, facts.dp or 1)
         write_pipeline(book, replace(stages, reason=reason or stages.reason), facts.pp, telemetry.seconds)
@@ -68,9 +78,11 @@ def compute(evidence: ServerEvidence) -> Computed:
     _write_memory(book, evidence)
     write_startup(book, evidence)
     write_progress(book, evidence, signs)
-    stated = evidence.stated.layers
-    proof = [Evidence(EvidenceKind.STATED, "you", f"--layers {stated}")] if stated is not None else []
-    write_layers(book, stated, facts.pp, proof)
+    _write_layers(book, evidence)
+    assigned = evidence.server.gpus
+    write_roofline(book, evidence, [g.gpu for g in telemetry.gpus if not assigned or g.gpu.uuid in assigned])
+    own = {gpu.uuid for gpu in mine}
+    write_causes(book, evidence, paced, [g for g in telemetry.gpus if g.gpu.uuid in own], within)
     return Computed(book.signals(), _gpu_signals(telemetry, seen))
 
 
@@ -115,6 +127,17 @@ def _loaded_time(
     if not signs.times_ns:
         return None
     return running_intervals(signs, telemetry.wall_offset_ns, window)
+
+
+def _write_layers(book: Notebook, evidence: ServerEvidence) -> None:
+    """The number of layers as stated, else by the model's own files."""
+    stated, model = evidence.stated.layers, evidence.model
+    if stated is not None or model is None:
+        proof = [Evidence(EvidenceKind.STATED, "you", f"--layers {stated}")] if stated is not None else []
+        write_layers(book, stated, evidence.facts.pp, proof)
+        return
+    fact = Evidence(EvidenceKind.SETTING, "model", f"{len(model.layers)} layers ({model.where})")
+    write_layers(book, len(model.layers), evidence.facts.pp, [fact], "model")
 
 
 def _write_throughput(book: Notebook, evidence: ServerEvidence, paced: DecodePace) -> None:

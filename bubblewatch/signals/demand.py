@@ -23,6 +23,12 @@ HOLD_GAPS = 3.0
 """... or for this many usual gaps between such signs, whichever is longer (design §6)."""
 
 
+LEAST_WORK = 0.1
+"""Duty from which GPUs are said to work: health checks and other small visitors stay below it."""
+
+MOST_COMING_AND_GOING = 0.97
+"""Utilization above which a kernel may simply stay resident: a spinning rank reads 100 %."""
+
 GAPS_OF_LAST = 1000
 """Signs of work over which the usual gap is taken: several minutes of the busiest server seen, so that a rate change
 shows, and a bound on the work of a tick."""
@@ -206,6 +212,26 @@ def _count(
         text = f"{evidence.connections} established connections on port {evidence.server.port}"
         return evidence.connections, "sockets", Confidence.MEDIUM, Evidence(EvidenceKind.PROCESS, "sockets", text)
     return None
+
+
+def write_demand_by_work(book: Notebook) -> None:
+    """Where nothing counted requests: GPUs that work for part of the time show that something runs on them.
+
+    Utilization of 100 % or 0 % shows nothing (a spinning or hung rank reads 100 %), and neither does a level of power that
+    was guessed. Kernels that come and go, or SM activity and power that only work gives, do. Who asks is not seen, so the
+    statement is weak, and it is never enough for `healthy`.
+    """
+    if book.get("demand.state") is not None:
+        return
+    util, duty = book.number("util.median"), book.get("duty.median")
+    work = book.number("duty.median") if duty is not None and duty.basis in ("sm", "power") else None
+    if work is not None:
+        works = work >= LEAST_WORK
+    else:
+        works = util is not None and LEAST_WORK <= util <= MOST_COMING_AND_GOING and duty is not None
+    proof = duty or book.get("util.median")
+    if works and proof is not None:
+        book.know("demand.state", "running", "work", Confidence.LOW, proof.evidence)
 
 
 def _first_known(*values: int | None) -> int | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from bubblewatch.model.logs import Event
 from bubblewatch.model.protocols import EndpointReading
 from bubblewatch.model.server import Server
+from bubblewatch.model.shape import ModelShape
 from bubblewatch.model.telemetry import Telemetry
 from bubblewatch.servers.base import Facts
 
@@ -35,7 +36,9 @@ class ServerEvidence:
     silence means nothing. `birth_complete` tells that the start-up lines are among the events. `now_ns` is wall
     time: the clock's when live, the last thing seen in evidence files (`live` False), None when nothing tells.
     `window_s` is the length of the recent past that counts as now, in seconds. `telemetry` covers the whole host;
-    `server.gpus` says which GPUs belong to this server.
+    `server.gpus` says which GPUs belong to this server. `model` is what its files say of the model, None = not read.
+    `taken` are the uuids of GPUs that other servers of the host hold. `restarts` counts new lives of this server in the
+    last 15 minutes, None = not counted.
     """
 
     server: Server
@@ -50,3 +53,6 @@ class ServerEvidence:
     now_ns: int | None = None
     window_s: float = 30.0
     live: bool = False
+    model: ModelShape | None = None
+    taken: frozenset[str] = frozenset()
+    restarts: int | None = None

@@ -85,8 +85,13 @@ def _work(util: float | None, sm: float | None, power_duty: float | None, levels
     return None
 
 
-def activity(reading: GpuReading, end_ns: int, within: Sequence[Interval] | None = None) -> GpuActivity:
-    """What this GPU did, over all of the block or only `within` intervals of it."""
+def activity(
+    reading: GpuReading, end_ns: int, within: Sequence[Interval] | None = None, min_readings: int = MIN_READINGS
+) -> GpuActivity:
+    """What this GPU did, over all of the block or only `within` intervals of it.
+
+    Below `min_readings` distinct moments no work duty is given.
+    """
     gpu = reading.gpu
     count = max((series.readings(reading.series.get(n, _EMPTY)) for n in ("util_ratio", *_POWER_FIELDS)), default=0)
     util = series.mean(reading.series.get("util_ratio", _EMPTY), end_ns, within)
@@ -104,7 +109,7 @@ def activity(reading: GpuReading, end_ns: int, within: Sequence[Interval] | None
         power_limit_w=gpu.power_limit_w,
         power_duty=power_duty,
         levels=levels,
-        work=_work(util, sm, power_duty, levels) if count >= MIN_READINGS else None,
+        work=_work(util, sm, power_duty, levels) if count >= min_readings else None,
     )
 
 

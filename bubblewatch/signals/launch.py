@@ -139,8 +139,10 @@ def layers_remainder(layers: int, pp: int) -> int:
     return layers % pp
 
 
-def write_layers(book: Notebook, layers: int | None, pp: int | None, proof: Sequence[Evidence]) -> None:
+def write_layers(
+    book: Notebook, layers: int | None, pp: int | None, proof: Sequence[Evidence], basis: str = "stated"
+) -> None:
     """Write the layer count and what it leaves over; None = not known."""
-    book.know("layers.count", layers, "stated", evidence=proof, otherwise="the number of layers is not known")
+    book.know("layers.count", layers, basis, evidence=proof, otherwise="the number of layers is not known")
     if layers is not None and pp:
-        book.know("layers.remainder", layers_remainder(layers, pp), "stated", evidence=proof)
+        book.know("layers.remainder", layers_remainder(layers, pp), basis, evidence=proof)

@@ -13,7 +13,7 @@ from bubblewatch.model.logs import LogLine
 from bubblewatch.sources.text import MAX_LINE_CHARS, safe_lines
 
 READ_LIMIT = 20_000
-"""Entries that one read() takes at most, about half a second of work."""
+"""Entries that one read() takes at most, less than a second of work."""
 
 HEAD_ENTRIES = 20_000
 """Entries read from the server's start on: a start of eight ranks has some hundreds, the rest is early load."""

@@ -181,16 +181,18 @@ class JournalctlSource:
             return False
         if resumed is not None:
             self._log.note("entries behind the last one read are gone from the journal")
-        return self._head_end is None or self._is_behind_head(entry, self._head_end)
+        if self._head_end is None:
+            return True
+        self._find_head_end(entry, self._head_end)
+        return False
 
-    def _is_behind_head(self, entry: Entry, end: Entry) -> bool:
-        """False for the tail's first entry and those that the head had: a tail without the head's last skipped some."""
+    def _find_head_end(self, entry: Entry, end: Entry) -> None:
+        """Entries of the tail count from behind the head's last one, behind their first when that is not among them."""
         if entry.cursor == end.cursor:
             self._head_end = None
         elif entry.time_us > end.time_us:  # entries of one burst can share a microsecond
             self._log.skipped_middle = True
             self._head_end = None
-        return False
 
     def _last_words(self) -> str:
         assert self._child.stderr is not None  # noqa: S101 - it was started with a pipe

@@ -12,21 +12,12 @@ from bubblewatch.model.errors import UsageError
 from bubblewatch.model.redact import redact_argv
 from bubblewatch.model.server import Launch
 from bubblewatch.sources.container_images import with_entry_point
-from bubblewatch.sources.env_file import read_env_file
+from bubblewatch.sources.launch_container import read_container_run
 from bubblewatch.sources.serving_env import serving_env
 from bubblewatch.sources.shell_text import ASSIGNMENT, Word, commands_of
 
 _CONTAINER_TOOLS = frozenset({"docker", "podman", "nerdctl"})
-_CONTAINER_SWITCHES = frozenset(
-    {"--detach", "--interactive", "--tty", "--rm", "--init", "--privileged", "--publish-all", "--read-only"}
-    | {"--no-healthcheck", "--oom-kill-disable", "--quiet", "--no-hosts", "--replace", "--tls-verify"}
-)
-"""Options of `docker run` and `podman run` without a value (Docker 27, Podman 5); all others take the next word."""
-
-_CONTAINER_SHORT_SWITCHES = re.compile(r"-[ditPq]+")
-"""Their short forms, which may be run together: `-it`."""
-
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash"})
 _WRAPPERS: Mapping[str, frozenset[str]] = {
     "exec": frozenset({"-a"}),
     "nohup": frozenset(),
@@ -74,24 +65,23 @@ class Command:
     directory: str | None = None
 
 
-def launch_from_text(text: str, name: str) -> Launch:
-    """The launch that shell text `text` describes; `name` says where it comes from (a path, `command`).
-
-    Of several commands the one with the most options counts, the last of equals.
-    """
-    return launch_of(max(reversed(commands_in(text, name)), key=likelihood), name)
-
-
-def commands_in(
-    text: str, name: str, variables: Mapping[str, str] | None = None, first_line: int = 1
-) -> list[Command]:
+def commands_in(text: str, name: str, variables: Mapping[str, str] | None = None, first_line: int = 1) -> list[Command]:
     """The commands of shell text, each with what the text exports and where it changes to; never an empty list.
 
     `variables` are those that the text can use beside its own. Raises UsageError when there is no command in it.
     """
     if "\0" in text:
         return [Command([Word(word, 1) for word in text.rstrip("\0").split("\0")])]
-    known = dict(variables or {})
+    commands = _commands(text, name, variables or {}, first_line)
+    if not commands:
+        raise UsageError(
+            f"{name}: no command in it", "expected a launch command such as `python -m sglang.launch_server …`"
+        )
+    return commands
+
+
+def _commands(text: str, name: str, variables: Mapping[str, str], first_line: int) -> list[Command]:
+    known = dict(variables)
     exported: dict[str, Word] = {}
     commands: list[Command] = []
     directory: str | None = None
@@ -106,13 +96,10 @@ def commands_in(
         elif rest[0].text == "cd" and len(rest) == 2:
             directory = rest[1].text
         else:
-            for command in unwrap(rest, assigned, name):
-                command.directory = directory
-                commands.append(command)
-    if not commands:
-        raise UsageError(
-            f"{name}: no command in it", "expected a launch command such as `python -m sglang.launch_server …`"
-        )
+            inner = unwrap(rest, assigned, name)
+            for command in inner:
+                command.directory = command.directory or directory
+            commands += inner
     for command in commands:
         command.env = {**exported, **command.env}
     return commands
@@ -186,20 +173,25 @@ def unwrap(words: list[Word], env: Mapping[str, Word], name: str) -> list[Comman
             words = words[1:]
             continue
         program = os.path.basename(words[0].text)  # noqa: PTH119 - a word of a command, not a path here
-        if program in _CONTAINER_TOOLS and (unpacked := _unpack_container(words, name)):
+        if program in _CONTAINER_TOOLS and (unpacked := _run_by_container_tool(words, name)):
             return [unpacked]
-        if program in _SHELLS and (script := _shell_script(words)):
-            variables = {variable: word.text for variable, word in env.items()}
-            inner = [
-                split_assignments(list(found)) for found in commands_of(script.text, name, variables, script.line)
-            ]
-            return [each for rest, more in inner if rest for each in unwrap(rest, {**env, **more}, name)]
+        if program in SHELLS and (script := _shell_script(words)):
+            return _inside_shell(script, env, name)
         if program not in _WRAPPERS:
             return [Command(words, env)]
         words = _after_options(words[1:], _WRAPPERS[program], _POSITIONAL.get(program, 0))
         words, assigned = split_assignments(words)
         env |= assigned
     return []
+
+
+def _inside_shell(script: Word, env: Mapping[str, Word], name: str) -> list[Command]:
+    """The commands of `sh -c 'script'`, with the variables that hold around it."""
+    inner = _commands(script.text, name, {variable: word.text for variable, word in env.items()}, script.line)
+    for command in inner:
+        command.env = {**env, **command.env}
+        command.words = [replace(word, file=word.file or script.file) for word in command.words]
+    return inner
 
 
 def _after_options(words: list[Word], with_value: frozenset[str], positional: int) -> list[Word]:
@@ -230,66 +222,36 @@ def _shell_script(words: list[Word]) -> Word | None:
     return None
 
 
-def _unpack_container(words: list[Word], name: str) -> Command | None:
+def _run_by_container_tool(words: list[Word], name: str) -> Command | None:
     """The command inside `docker run … IMAGE …` with its variables; None for other container commands."""
-    verbs = [index for index, word in enumerate(words[:3]) if word.text in {"run", "create"}]
-    if not verbs:
+    run = read_container_run(words, name)
+    if run is None:
         return None
-    inner: dict[str, Word] = {}
-    entry: list[Word] = []
-    notes: list[str] = []
-    index = verbs[0] + 1
-    while index < len(words) and words[index].text.startswith("-"):
-        word = words[index]
-        option, equals, value = word.text.partition("=")
-        if option in _CONTAINER_SWITCHES or _CONTAINER_SHORT_SWITCHES.fullmatch(option):
-            index += 1
-            continue
-        if not equals:
-            index += 1
-            value = words[index].text if index < len(words) else ""
-        index += 1
-        if option in {"-e", "--env"} and (found := ASSIGNMENT.fullmatch(value)):
-            inner[found["name"]] = Word(found["value"], word.line)
-        elif option == "--env-file":
-            notes += _take_env_file(value, name, inner)
-        elif option == "--entrypoint":
-            entry = [Word(value, word.line)]
-    if index >= len(words):
-        return None
-    image, rest = words[index].text, words[index + 1 :]
-    command = command_in_container(image, entry, rest, inner, name)
-    command.words = [replace(w, line=w.line or words[index].line) for w in command.words]
-    command.notes += notes
+    command = command_in_container(run.image, run.entry, run.command, run.env, name)
+    command.notes += run.notes
     return command
 
 
-def _take_env_file(path: str, name: str, variables: dict[str, Word]) -> list[str]:
-    """Add the variables of a file that options name; notes when it cannot be read. Single options outrank it."""
-    try:
-        read = read_env_file(path, name, quotes=False)
-    except UsageError as error:
-        return [f"the environment file {path} was not read: {error.what}"]
-    for variable, word in read.items():
-        variables.setdefault(variable, word)
-    return []
-
-
 def command_in_container(
-    image: str, entry: Sequence[Word], rest: Sequence[Word], env: Mapping[str, Word], name: str
+    image: Word, entry: Sequence[Word], rest: Sequence[Word], env: Mapping[str, Word], name: str
 ) -> Command:
     """The server's command of a container: `entry` replaces the image's entry point when it is not empty."""
     words = [*entry, *rest] if entry else with_entry_point(image, rest)
     commands = unwrap(words, env, name)
-    best = max(reversed(commands), key=likelihood) if commands else Command(words or [Word(image, 0)], dict(env))
-    best.image = image
+    best = max(reversed(commands), key=likelihood) if commands else Command(words, dict(env))
+    best.image = image.text
     return best
 
 
 def likelihood(command: Command) -> tuple[bool, int]:
     """How likely it is that this command of several is the server's: no everyday tool, with the most options."""
-    program = os.path.basename(command.words[0].text)  # noqa: PTH119 - as above
-    return program not in _EVERYDAY, option_count(command.words)
+    return likelihood_of([word.text for word in command.words])
+
+
+def likelihood_of(argv: Sequence[str]) -> tuple[bool, int]:
+    """As `likelihood`, of plain words."""
+    program = os.path.basename(argv[0])  # noqa: PTH119 - as above
+    return program not in _EVERYDAY, sum(word.startswith("-") for word in argv)
 
 
 def option_count(words: Sequence[Word]) -> int:

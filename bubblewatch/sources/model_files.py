@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -34,6 +35,12 @@ MAX_TENSORS = 1_000_000
 HUB_FOLDERS = ("root/.cache/huggingface/hub",)
 """Where the cache of Hugging Face's hub is for root when no variable says so (huggingface_hub 0.34 constants.py)."""
 
+_INDEX_FILE = re.compile(rb'"([^"\\]{1,200}\.safetensors)"')
+"""Example: `"lm_head.weight": "model-00030-of-00030.safetensors"` (index of Llama 3.3 70B)."""
+
+_TOTAL_SIZE = re.compile(rb'"total_size"\s*:\s*(\d{1,18})\b')
+"""Example: `"total_size": 141107412992` (the same)."""
+
 log = logging.getLogger(__name__)
 
 _EXPECTED = "expected a model's folder or its config.json, as Hugging Face lays it out"
@@ -48,7 +55,7 @@ def model_shape(path: str, root: Path = Path("/")) -> ModelShape:
     Raises UsageError, naming the file, when something is missing, malformed or too large.
     """
     folder, name = _folder(root, path)
-    where = f"{folder}/{name}"
+    where = str(PurePosixPath(folder, name))
     config_text = _json(root, where, MAX_CONFIG_BYTES)
     modelopt = (
         _json(root, f"{folder}/{MODELOPT}", MAX_CONFIG_BYTES) if _is_there(root, f"{folder}/{MODELOPT}") else None
@@ -151,28 +158,39 @@ def _json(root: Path, path: str, limit: int) -> Mapping[str, object]:
 
 def _sized(root: Path, folder: str, config: ModelConfig, where: str) -> ModelShape:
     """Exact where every weight file is there, else counted."""
-    index = _json(root, f"{folder}/{INDEX}", MAX_INDEX_BYTES) if _is_there(root, f"{folder}/{INDEX}") else {}
-    files = _weight_files(root, folder, index)
+    files, stored = _weight_files(root, folder)
     if files and all(_is_there(root, f"{folder}/{name}") for name in files):
         return shape_from_tensors(config, _tensors(root, folder, files), where)
-    metadata = index.get("metadata")
-    stored = metadata.get("total_size") if isinstance(metadata, dict) else None
-    return shape_from_dimensions(config, where, stored if type(stored) is int and 0 < stored < 2**63 else None)
+    return shape_from_dimensions(config, where, stored)
 
 
-def _weight_files(root: Path, folder: str, index: Mapping[str, object]) -> Sequence[str]:
-    """The files that the index names, else those in the folder; a second copy in one piece does not count twice."""
-    listed = index.get("weight_map")
-    if isinstance(listed, dict):
-        names = sorted({name for name in listed.values() if isinstance(name, str)})
-        if any("/" in name for name in names):
-            raise ConfigProblem(f"has an index ({INDEX}) that names files elsewhere")
-    else:
+def _weight_files(root: Path, folder: str) -> tuple[Sequence[str], int | None]:
+    """The files that the index names and their size in bytes by it, else those in the folder and None.
+
+    A second copy of the weights in one piece does not count twice. The index is searched, not parsed: as objects, its
+    hundred thousand names would cost a daemon 25 MB for good.
+    """
+    index = _index(root, f"{folder}/{INDEX}")
+    sizes = _TOTAL_SIZE.search(index)
+    names = sorted({found[1].decode("utf-8", "replace") for found in _INDEX_FILE.finditer(index)})
+    if any("/" in name for name in names):
+        raise ConfigProblem(f"has an index ({INDEX}) that names files elsewhere")
+    if not names:
         found = [name for name in names_inside(root, folder) if name.endswith(".safetensors")]
         names = [name for name in found if not name.startswith("consolidated")] or found
     if len(names) > MAX_FILES:
         raise ConfigProblem(f"has more than {MAX_FILES} weight files beside it")
-    return names
+    return names, int(sizes[1]) if sizes else None
+
+
+def _index(root: Path, path: str) -> bytes:
+    """The text of the index, empty when there is none."""
+    if not _is_there(root, path):
+        return b""
+    try:
+        return read_inside(root, path, MAX_INDEX_BYTES)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def _tensors(root: Path, folder: str, names: Sequence[str]) -> Iterator[Tensor]:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from bubblewatch.model.errors import NotSupported, SourceError, SourceLost
 from bubblewatch.sources.nvml import Nvml
 
-NAN = float("nan")
+NAN = math.nan
 BLANK_U64 = 0x7FFF_FFFF_FFFF_FFF0
 """From here on a 64-bit answer means "not available" (NVML's blank values, and -1 as unsigned)."""
-BLANK_U32 = 0xFFFF_FFF0
-"""The same for a 32-bit answer, such as NVML_VALUE_NOT_AVAILABLE."""
+BLANK_U32 = 0x7FFF_FFF0
+"""The same for a 32-bit answer: NVML's blank values, NVML_VALUE_NOT_AVAILABLE, -1. Nothing real is that large."""
 TYPE_UNSIGNED_INT = 1
 """NVML_VALUE_TYPE_UNSIGNED_INT."""
 METRIC_SM_UTIL = 2
 """NVML_GPM_METRIC_SM_UTIL: percent of SM-cycles with a warp resident."""
+FIELD_POWER_SMOOTHING = 251
+"""NVML_FI_PWR_SMOOTHING_ENABLED, Blackwell and newer."""
+
+Samples = tuple[tuple[int, float], ...]
+"""(time in us of the driver's own clock, value) of readings that the driver kept, oldest first."""
 
 
 class FieldBatch:
@@ -46,10 +53,22 @@ class FieldBatch:
         self.fields = tuple(chosen)
         self.whole_module = any(scope == 1 for _, _, scope in chosen.values())
         self._array = self._build(chosen.values())
+        # Of each 40-byte entry: value type, return code, value. One unpacking is cheaper than nine ctypes attributes.
+        self._layout = struct.Struct("=" + "24xIiQ" * len(chosen))
+        self._raw: tuple[int, ...] = ()
+        self._values: Mapping[str, float] = {}
 
     def ask(self) -> Mapping[str, float]:
+        """Field -> value. The very same mapping as before when the driver gave the very same numbers."""
         self._nvml.read_fields(self._handle, self._array)
-        return {name: _milli(entry) for name, entry in zip(self.fields, self._array, strict=True)}
+        raw = self._layout.unpack_from(self._array)
+        if raw != self._raw:
+            entries = zip(raw[0::3], raw[1::3], raw[2::3], strict=True)
+            self._values = {
+                name: _milli(kind, code, value) for name, (kind, code, value) in zip(self.fields, entries, strict=True)
+            }
+            self._raw = raw
+        return self._values
 
     def _fetch(self) -> bool:
         try:
@@ -64,16 +83,52 @@ class FieldBatch:
         return self._nvml.field_array([(field, scope) for _, field, scope in entries])
 
 
+class SampleBuffer:
+    """The readings that the driver itself keeps of one quantity: every one of them for one call a second.
+
+    Real rings hold entries out of order, with time 0, above 100 %, and older than asked for (seen by the authors of
+    nvtop and of gpu-metrics-agent): those are dropped and counted. A GPU with nothing to do may have none.
+    """
+
+    FORGET_AFTER = 10
+    """Empty answers in a row after which everything is asked for again: the driver's clock may have been set back."""
+
+    def __init__(self, nvml: Nvml, handle: Any, kind: int) -> None:
+        self._nvml = nvml
+        self._handle = handle
+        self._kind = kind
+        self._array = nvml.sample_array()
+        self._seen_us = 0
+        self._empty = 0
+
+    def drain(self) -> Samples:
+        """Readings that came since the last call; of the first one only the newest. () when there are none."""
+        entries = self._nvml.read_samples(self._handle, self._kind, self._seen_us, self._array)
+        good = sorted(
+            {(at_us, ratio(value)) for at_us, value in entries if at_us > self._seen_us and 0 <= value <= 100}
+        )
+        self._nvml.reject(len(entries) - len(good))
+        if not good:
+            self._empty += 1
+            if self._empty >= self.FORGET_AFTER:
+                self._seen_us = self._empty = 0
+            return ()
+        is_first, self._seen_us, self._empty = self._seen_us == 0, good[-1][0], 0
+        return tuple(good[-1:] if is_first else good)
+
+
 class Activity:
     """SM activity between one call and the next, from two samples of the hardware counters (GPM, Hopper and newer).
 
     The first call only lays the first sample down and returns nothing. Without the right to profile the driver says no
-    permission: root, CAP_SYS_ADMIN or the module option NVreg_RestrictProfilingToAdminUsers=0 gives it.
+    permission: root, CAP_SYS_ADMIN or the module option NVreg_RestrictProfilingToAdminUsers=0 gives it. `instance` is
+    the GPU instance id when it is about a part of a GPU (MIG); the handle is the whole GPU's all the same.
     """
 
-    def __init__(self, nvml: Nvml, handle: Any) -> None:
+    def __init__(self, nvml: Nvml, handle: Any, instance: int | None = None) -> None:
         self._nvml = nvml
         self._handle = handle
+        self._instance = instance
         self._samples: list[Any] = []
         self._have_first = False
         self._request = nvml.activity_request(METRIC_SM_UTIL)
@@ -83,7 +138,10 @@ class Activity:
             self._begin()
         previous, current = self._samples
         have_first, self._have_first = self._have_first, False
-        self._nvml.call("nvmlGpmSampleGet", self._handle, current)
+        if self._instance is None:
+            self._nvml.call("nvmlGpmSampleGet", self._handle, current)
+        else:
+            self._nvml.call("nvmlGpmMigSampleGet", self._handle, self._instance, current)
         self._samples.reverse()
         self._have_first = True
         if not have_first:
@@ -93,6 +151,10 @@ class Activity:
         metric = self._request.metrics[0]
         self._nvml.check(metric.nvmlReturn, "SM activity")
         return {"sm_active_ratio": ratio(metric.value)}
+
+    def pause(self) -> None:
+        """Let the next call lay down a first sample again: what lies between is no window that anybody wants."""
+        self._have_first = False
 
     def _begin(self) -> None:
         if not self._nvml.call("nvmlGpmQueryDeviceSupport", self._handle).isSupportedDevice:
@@ -120,10 +182,10 @@ def ratio(percent: float) -> float:
     return percent / 100 if 0 <= percent <= 100 else NAN
 
 
-def _milli(entry: Any) -> float:
+def _milli(kind: int, code: int, value: int) -> float:
     """A field value in thousandths (mW, mJ) as the whole unit."""
-    if entry.nvmlReturn != 0:
+    if code != 0:
         return NAN
-    if entry.valueType == TYPE_UNSIGNED_INT:
-        return number(entry.value.uiVal) / 1e3
-    return number(entry.value.ullVal, BLANK_U64) / 1e3
+    if kind == TYPE_UNSIGNED_INT:
+        return number(value & 0xFFFF_FFFF) / 1e3
+    return number(value, BLANK_U64) / 1e3

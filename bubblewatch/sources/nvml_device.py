@@ -1,4 +1,4 @@
-"""What one GPU's sensors say now, and which GPUs there are.
+"""What one GPU's sensors say now.
 
 Nothing here keeps time or repeats a call: when to ask is the sampler's business. Meanings and traps of the calls:
 nvml.h of the CUDA 13 toolkit; where real drivers differ from it, a comment says what was seen.
@@ -6,172 +6,177 @@ nvml.h of the CUDA 13 toolkit; where real drivers differ from it, a comment says
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bubblewatch.model.errors import AccessDenied, NotSupported, SourceError, SourceLost, UsageError
-from bubblewatch.model.telemetry import GpuInfo
+from bubblewatch.model.errors import AccessDenied, NotSupported, SourceError, SourceLost, SourceUnavailable
 from bubblewatch.sources.nvml import Nvml
-from bubblewatch.sources.nvml_batches import (
-    BLANK_U32,
-    BLANK_U64,
-    NAN,
-    Activity,
-    FieldBatch,
-    known,
-    number,
-    ratio,
-)
+from bubblewatch.sources.nvml_batches import BLANK_U64, NAN, Activity, FieldBatch, SampleBuffer, Samples, known, number
+from bubblewatch.sources.nvml_batches import ratio as as_ratio
+from bubblewatch.sources.nvml_identity import CLOCK_SM, Asker, memory, power_limit_w, whole_gpu
 
-CLOCK_SM = 1
-"""NVML_CLOCK_SM."""
 TEMPERATURE_GPU = 0
 """NVML_TEMPERATURE_GPU, the core's sensor."""
-MEMORY_V2 = 0x0200_0028
-"""nvmlMemory_v2: structure version 2, of 40 bytes."""
+SAMPLED: Mapping[str, int] = {"util_ratio": 1, "mem_util_ratio": 2}
+"""Field -> kind of the driver's sample ring: NVML_GPU_UTILIZATION_SAMPLES, NVML_MEMORY_UTILIZATION_SAMPLES."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """One driver call and the fields that its answer fills."""
+@dataclass(slots=True)
+class Question:
+    """One driver call and the fields that its answer fills; `worked` once it has answered."""
 
     fields: tuple[str, ...]
     ask: Callable[[], Mapping[str, float]]
+    worked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """The GPUs to watch, by index, and those that were wanted and could not be opened (index or uuid -> why)."""
+class Answers:
+    """Asks questions, and keeps account of those that are refused.
 
-    devices: tuple[Device, ...]
-    absent: Mapping[str, str]
-
-
-def choose(
-    nvml: Nvml, only: Collection[str] | None = None, exclude: Collection[str] = (), *, sm_activity: bool = True
-) -> Chosen:
-    """The GPUs named in `only` (all when None) less those in `exclude`, each named by index or uuid.
-
-    A GPU excluded by index is never touched, one excluded by uuid is asked for its uuid and nothing more. When `only`
-    holds nothing but uuids, no other GPU is touched. One that cannot be opened does not stop the others. UsageError for
-    a GPU in `only` that is not there.
+    `unsupported` is field -> why it is not delivered. A question that is refused is dropped; one that had worked before
+    is put back by `try_again`.
     """
-    count = nvml.call("nvmlDeviceGetCount")
-    wanted = [str(index) for index in range(count)] if only is None else list(dict.fromkeys(only))
-    found: dict[str, Device] = {}
-    absent: dict[str, str] = {}
-    for name in wanted:
-        if name in exclude:
-            continue
-        if name.isdecimal() and int(name) >= count:
-            raise UsageError(f"there is no GPU {name}", f"NVML sees {count}, counted from 0")
+
+    def __init__(self) -> None:
+        self.unsupported: dict[str, str] = {}
+        self._dropped: list[tuple[list[Question], Question]] = []
+        self._failures: list[SourceError] = []
+
+    def read(self, questions: list[Question]) -> Mapping[str, float]:
+        """Field -> value, NaN where the device did not say. Raises SourceLost or SourceUnavailable."""
+        if len(questions) == 1:
+            return self._answer(questions, questions[0])
+        values: dict[str, float] = {}
+        for question in tuple(questions):
+            values.update(self._answer(questions, question))
+        return values
+
+    def read_or_fail(self, questions: list[Question]) -> Mapping[str, float]:
+        """The same; raises the last error when every question failed."""
+        self._failures.clear()
+        values = self.read(questions)
+        if self._failures and len(self._failures) == len(questions):
+            raise self._failures[-1]
+        return values
+
+    def _answer(self, questions: list[Question], question: Question) -> Mapping[str, float]:
         try:
-            handle, uuid, index = _find(nvml, name)
-            # One GPU may be named twice, and one that is wanted by index may be excluded by uuid.
-            if uuid not in exclude and str(index) not in exclude and uuid not in found:
-                found[uuid] = Device(nvml, handle, uuid, index, sm_activity=sm_activity)
-        except SourceError as error:
-            absent[name] = str(error)
-    return Chosen(tuple(sorted(found.values(), key=lambda device: device.info.index)), absent)
+            answer = question.ask()
+        except (SourceLost, SourceUnavailable):
+            raise
+        except (NotSupported, AccessDenied) as refusal:
+            questions.remove(question)
+            self.unsupported.update(dict.fromkeys(question.fields, str(refusal)))
+            if question.worked:
+                self._dropped.append((questions, question))
+            return {}
+        except SourceError as failure:
+            self._failures.append(failure)
+            return dict.fromkeys(question.fields, NAN)
+        question.worked = True
+        return answer
 
-
-def _find(nvml: Nvml, name: str) -> tuple[Any, str, int]:
-    if name.isdecimal():
-        handle = nvml.call("nvmlDeviceGetHandleByIndex", int(name))
-        return handle, nvml.call("nvmlDeviceGetUUID", handle), int(name)
-    try:
-        handle = nvml.call("nvmlDeviceGetHandleByUUID", name.encode())
-    except SourceLost:
-        raise
-    except SourceError as error:
-        raise UsageError(f"there is no GPU {name}", "nvidia-smi -L lists their uuids") from error
-    return handle, name, nvml.call("nvmlDeviceGetIndex", handle)
+    def try_again(self) -> None:
+        """Put back what was refused although it had worked: another profiler may have had the counters."""
+        for questions, question in self._dropped:
+            questions.append(question)
+            for field in question.fields:
+                self.unsupported.pop(field, None)
+        self._dropped.clear()
 
 
 class Device:
     """One GPU's sensors. Each `read_*` returns field (model/telemetry.py) -> value in the field's unit.
 
-    NaN = the device did not say this time. A field that the device refuses for good is left out from then on, and
-    `unsupported` says why. SourceLost when the GPU is gone.
+    NaN = the device did not say this time. A field that the device refuses is left out, and `unsupported` says why.
+    SourceLost when the GPU is gone, another SourceError when nothing of what was asked for could be read.
     """
 
     def __init__(self, nvml: Nvml, handle: Any, uuid: str, index: int, *, sm_activity: bool = True) -> None:
-        self._nvml = nvml
-        self._handle = handle
-        self.unsupported: dict[str, str] = {}
-        self.notes: list[str] = []
-        self.info = self._identify(uuid, index)
+        self.asker = Asker(nvml, handle)
+        self._answers = Answers()
+        self.unsupported = self._answers.unsupported
+        self.info, self.notes = whole_gpu(self.asker, uuid, index)
+        self._batch = FieldBatch(nvml, handle)
         self._fast = self._fast_questions()
-        self._util = [_Question(("util_ratio", "mem_util_ratio"), self._utilization)]
+        self._util = [Question(("util_ratio", "mem_util_ratio"), self._utilization)]
+        self._sampled = {field: SampleBuffer(nvml, handle, kind) for field, kind in SAMPLED.items()}
         self._slow = self._slow_questions()
-        self._activity = Activity(nvml, handle) if sm_activity else None
-        if self._activity:
-            self._slow.append(_Question(("sm_active_ratio",), self._activity.ask))
+        self._activity = Activity(nvml, handle)
+        self._activity_question = [Question(("sm_active_ratio",), self._activity.ask)]
+        self._wants_activity = sm_activity
 
-    def read_fast(self) -> dict[str, float]:
-        """Power and energy, in one call where the driver has the field values for it."""
-        return self._read(self._fast)
+    def read_fast(self) -> Mapping[str, float]:
+        """Power and energy, in one call where the driver has the field values for it.
 
-    def read_util(self) -> dict[str, float]:
+        The very same mapping as the last time means the very same values.
+        """
+        return self._answers.read_or_fail(self._fast)
+
+    def read_util(self) -> Mapping[str, float]:
         """Utilization of the driver's last sample period, 1/6 s to 1 s by product (nvmlDeviceGetUtilizationRates)."""
-        return self._read(self._util)
+        return self._answers.read(self._util)
 
-    def read_slow(self) -> dict[str, float]:
+    def read_samples(self) -> Mapping[str, Samples]:
+        """Utilization readings that the driver kept since the last call: of both fields, or {} when it has none."""
+        try:
+            drained = {field: buffer.drain() for field, buffer in self._sampled.items()}
+        except (NotSupported, AccessDenied):
+            self._sampled = {}
+            return {}
+        except (SourceLost, SourceUnavailable):
+            raise
+        except SourceError:
+            return {}
+        return drained if drained and all(drained.values()) else {}
+
+    def read_slow(self) -> Mapping[str, float]:
         """Clock, memory, temperature, event reasons, link, state, and SM activity since the call before.
 
         At most once a second: two samples of SM activity must lie more than 100 ms apart.
         """
-        return self._read(self._slow)
+        values = self._answers.read(self._slow)
+        if not self._wants_activity:
+            return values
+        return {**values, **self._answers.read(self._activity_question)}
+
+    def want_activity(self, wanted: bool) -> None:
+        """Sample SM activity from now on, or not: the counters cost idle power on some cards."""
+        if self._wants_activity and not wanted:
+            self._activity.pause()
+        self._wants_activity = wanted
 
     def processes(self) -> tuple[tuple[int, int | None], ...]:
         """(pid, bytes of device memory or None) of each compute process. Costs milliseconds: every 30 s is plenty."""
-        found = self._call("nvmlDeviceGetComputeRunningProcesses")
+        found = self.asker.call("nvmlDeviceGetComputeRunningProcesses")
         return tuple((int(one.pid), known(one.usedGpuMemory)) for one in found)
 
-    def refresh_limits(self) -> None:
-        """Bring `info` up to date: somebody may have set another power limit."""
-        self.info = replace(self.info, power_limit_w=self._power_limit())
+    def refresh(self) -> None:
+        """Bring `info` up to date (somebody may have set another power limit) and ask again what was refused."""
+        self.info = replace(self.info, power_limit_w=power_limit_w(self.asker))
+        self._answers.try_again()
 
     def close(self) -> None:
-        if self._activity:
-            self._activity.close()
+        self._activity.close()
 
-    def _call(self, function: str, *arguments: Any) -> Any:
-        return self._nvml.call(function, self._handle, *arguments)
-
-    def _read(self, questions: list[_Question]) -> dict[str, float]:
-        values: dict[str, float] = {}
-        for question in tuple(questions):
-            try:
-                values.update(question.ask())
-            except SourceLost:
-                raise
-            except (NotSupported, AccessDenied) as refusal:
-                questions.remove(question)
-                self.unsupported.update(dict.fromkeys(question.fields, str(refusal)))
-            except SourceError:
-                values.update(dict.fromkeys(question.fields, NAN))
-        return values
-
-    def _fast_questions(self) -> list[_Question]:
+    def _fast_questions(self) -> list[Question]:
         questions = []
-        batch = FieldBatch(self._nvml, self._handle)
-        if batch.fields:
-            questions.append(_Question(batch.fields, batch.ask))
-        if batch.whole_module:
+        if self._batch.fields:
+            questions.append(Question(self._batch.fields, self._batch.ask))
+        if self._batch.whole_module:
             self.notes.append("power is that of the whole module, its CPU included")
-        if not {"power_instant_w", "power_average_w"} & set(batch.fields):
-            questions.append(_Question(("power_average_w",), self._power_usage))
-        if "energy_j" not in batch.fields:
-            questions.append(_Question(("energy_j",), self._energy))
+        if not {"power_instant_w", "power_average_w"} & set(self._batch.fields):
+            questions.append(Question(("power_average_w",), self._power_usage))
+        if "energy_j" not in self._batch.fields:
+            questions.append(Question(("energy_j",), self._energy))
         absent = {"power_instant_w", "power_average_w"} - {name for one in questions for name in one.fields}
         self.unsupported.update(dict.fromkeys(sorted(absent), "the driver does not have this field for this GPU"))
         return questions
 
-    def _slow_questions(self) -> list[_Question]:
-        def single(field: str, function: str, *arguments: Any) -> _Question:
-            return _Question((field,), lambda: {field: number(self._call(function, *arguments))})
+    def _slow_questions(self) -> list[Question]:
+        def single(field: str, function: str, *arguments: Any) -> Question:
+            return Question((field,), lambda: {field: number(self.asker.call(function, *arguments))})
 
         return [
             single("sm_clock_mhz", "nvmlDeviceGetClockInfo", CLOCK_SM),
@@ -179,76 +184,26 @@ class Device:
             single("pcie_gen", "nvmlDeviceGetCurrPcieLinkGeneration"),
             single("pcie_width", "nvmlDeviceGetCurrPcieLinkWidth"),
             single("pstate", "nvmlDeviceGetPerformanceState"),
-            _Question(("memory_used_bytes",), self._memory_used),
-            _Question(("event_reasons",), self._event_reasons),
+            Question(("memory_used_bytes",), self._memory_used),
+            Question(("event_reasons",), self._event_reasons),
         ]
 
     def _utilization(self) -> Mapping[str, float]:
-        rates = self._call("nvmlDeviceGetUtilizationRates")
-        return {"util_ratio": ratio(rates.gpu), "mem_util_ratio": ratio(rates.memory)}
+        rates = self.asker.call("nvmlDeviceGetUtilizationRates")
+        return {"util_ratio": as_ratio(rates.gpu), "mem_util_ratio": as_ratio(rates.memory)}
 
     def _power_usage(self) -> Mapping[str, float]:
-        return {"power_average_w": number(self._call("nvmlDeviceGetPowerUsage")) / 1e3}
+        return {"power_average_w": number(self.asker.call("nvmlDeviceGetPowerUsage")) / 1e3}
 
     def _energy(self) -> Mapping[str, float]:
-        return {"energy_j": number(self._call("nvmlDeviceGetTotalEnergyConsumption"), BLANK_U64) / 1e3}
+        return {"energy_j": number(self.asker.call("nvmlDeviceGetTotalEnergyConsumption"), BLANK_U64) / 1e3}
 
     def _memory_used(self) -> Mapping[str, float]:
-        return {"memory_used_bytes": number(self._memory().used, BLANK_U64)}
-
-    def _memory(self) -> Any:
-        """The second version of the call keeps the driver's own reserve out of `used`, as nvidia-smi does."""
-        try:
-            return self._call("nvmlDeviceGetMemoryInfo", MEMORY_V2)
-        except NotSupported:
-            return self._call("nvmlDeviceGetMemoryInfo")
+        return {"memory_used_bytes": number(memory(self.asker).used, BLANK_U64)}
 
     def _event_reasons(self) -> Mapping[str, float]:
         try:
-            mask = self._call("nvmlDeviceGetCurrentClocksEventReasons")
+            mask = self.asker.call("nvmlDeviceGetCurrentClocksEventReasons")
         except NotSupported:  # the name before driver 535
-            mask = self._call("nvmlDeviceGetCurrentClocksThrottleReasons")
+            mask = self.asker.call("nvmlDeviceGetCurrentClocksThrottleReasons")
         return {"event_reasons": number(mask, BLANK_U64)}
-
-    def _power_limit(self) -> float | None:
-        limit_mw = self._optional("nvmlDeviceGetEnforcedPowerLimit")
-        return limit_mw / 1e3 if limit_mw else None
-
-    def _identify(self, uuid: str, index: int) -> GpuInfo:
-        default_mw = self._optional("nvmlDeviceGetPowerManagementDefaultLimit")
-        try:
-            memory_bytes = known(self._memory().total)
-        except SourceLost:
-            raise
-        except SourceError:
-            memory_bytes = None
-        pci = self._maybe("nvmlDeviceGetPciInfo")
-        return GpuInfo(
-            uuid=uuid,
-            index=index,
-            name=self._maybe("nvmlDeviceGetName") or "unknown GPU",
-            power_limit_w=self._power_limit(),
-            power_default_limit_w=default_mw / 1e3 if default_mw else None,
-            memory_total_bytes=memory_bytes,
-            sm_clock_max_mhz=self._optional("nvmlDeviceGetMaxClockInfo", CLOCK_SM),
-            pcie_gen_max=self._optional("nvmlDeviceGetMaxPcieLinkGeneration"),
-            pcie_width_max=self._optional("nvmlDeviceGetMaxPcieLinkWidth"),
-            pci_bus_id=_text(pci.busId) if pci else None,
-        )
-
-    def _maybe(self, function: str, *arguments: Any) -> Any:
-        """The answer, None when the device does not give one."""
-        try:
-            return self._call(function, *arguments)
-        except SourceLost:
-            raise
-        except SourceError:
-            return None
-
-    def _optional(self, function: str, *arguments: Any) -> int | None:
-        answer = self._maybe(function, *arguments)
-        return None if answer is None or answer >= BLANK_U32 else int(answer)
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else value

@@ -11,8 +11,10 @@ from typing import BinaryIO
 
 from bubblewatch.model.errors import SourceUnavailable, UsageError
 from bubblewatch.model.server import Launch
-from bubblewatch.sources.launch_words import Command, launch_from_words, likelihood, option_count, unwrap
-from bubblewatch.sources.shell_text import ASSIGNMENT, Word
+from bubblewatch.sources.env_file import assignments, environment_words
+from bubblewatch.sources.launch_scripts import follow
+from bubblewatch.sources.launch_words import Command, launch_from_words, launch_of, likelihood, option_count, unwrap
+from bubblewatch.sources.shell_text import Word
 from bubblewatch.sources.text_file import STDIN, read_text
 from bubblewatch.sources.unit_words import Entry, entries_of, expand_specifiers, expand_variables, unit_words
 
@@ -34,7 +36,11 @@ def read_unit_file(path: str, stdin: BinaryIO | None = None) -> Launch:
     Secrets are redacted. `where` and `places` point to lines. Raises UsageError when there is no such file, or no
     ExecStart in it.
     """
-    text = read_text(path, _EXPECTED, stdin)
+    return unit_launch(read_text(path, _EXPECTED, stdin), path)
+
+
+def unit_launch(text: str, path: str) -> Launch:
+    """As `read_unit_file`, of the text of the unit file at `path`."""
     file = Path(path)
     path = "standard input" if path == STDIN else path
     entries = [*_service_entries(text, path, file.name)]
@@ -44,18 +50,13 @@ def read_unit_file(path: str, stdin: BinaryIO | None = None) -> Launch:
     commands = _start_commands(entries, environment)
     if not commands:
         raise UsageError(f"{path}: no ExecStart= in a [Service] section", f"expected {_EXPECTED}")
-    chosen = max(reversed(commands), key=likelihood)
-    if not option_count(chosen.words):
+    chosen = follow(max(reversed(commands), key=likelihood), path, environment)
+    if not option_count(chosen.words) and not chosen.notes:
         notes.append(f"the options are not in {path}: it starts {chosen.words[0].text}, which was not read")
     folders = [entry.value for entry in entries if entry.key == "WorkingDirectory" and entry.value]
-    return launch_from_words(
-        chosen.words,
-        {**environment, **chosen.env},
-        path,
-        image=chosen.image,
-        working_directory=folders[-1].lstrip("-") if folders else None,
-        env_known=True,
-        notes=tuple(notes),
+    chosen.env = {**environment, **chosen.env}
+    return launch_of(
+        chosen, path, env_known=True, notes=tuple(notes), directory=folders[-1].lstrip("-") if folders else None
     )
 
 
@@ -81,36 +82,18 @@ def _environment(entries: Sequence[Entry]) -> tuple[dict[str, Word], list[str]]:
     files: list[Entry] = []
     for entry in entries:
         if entry.key == "Environment":
-            own = {**own, **_assignments(unit_words(entry))} if entry.value else {}
+            own = {**own, **assignments(unit_words(entry))} if entry.value else {}
         elif entry.key == "EnvironmentFile":
             files = [*files, entry] if entry.value else []
     notes = []
     for entry in files:
         name = entry.value.strip().removeprefix("-")
         try:
-            own |= _assignments(_environment_file_words(read_text(name, "an environment file"), name))
+            own |= assignments(environment_words(read_text(name, "an environment file"), name))
         except UsageError as error:
             if not entry.value.strip().startswith("-") or Path(name).exists():
                 notes.append(f"EnvironmentFile of {entry.path}:{entry.line} was not read: {error.what}")
     return own, notes
-
-
-def _environment_file_words(text: str, name: str) -> Iterator[Word]:
-    """`NAME=value` lines as systemd reads them: whole-line comments, optional quotes, a backslash joins lines."""
-    joined = re.sub(r"\\\r?\n", "", text)
-    for number, line in enumerate(joined.splitlines(), start=1):
-        bare = line.strip()
-        found = ASSIGNMENT.fullmatch(bare)
-        if found and not bare.startswith(("#", ";")):
-            value = found["value"].strip()
-            if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
-                value = value[1:-1]
-            yield Word(f"{found['name']}={value}", number, file=name)
-
-
-def _assignments(words: Iterator[Word] | Sequence[Word]) -> dict[str, Word]:
-    pairs = ((ASSIGNMENT.fullmatch(word.text), word) for word in words)
-    return {found["name"]: Word(found["value"], word.line, file=word.file) for found, word in pairs if found}
 
 
 def _start_commands(entries: Sequence[Entry], environment: Mapping[str, Word]) -> list[Command]:
@@ -213,7 +196,7 @@ def _loaded_launch(values: Mapping[str, str], name: str) -> Launch | None:
     found = re.search(r"argv\[\]=(?P<argv>.*?) ; ignore_errors=", values.get("ExecStart", ""))
     if found is None:
         return None
-    environment = _assignments(unit_words(Entry("Service", "Environment", values.get("Environment", ""), name, (0,))))
+    environment = assignments(unit_words(Entry("Service", "Environment", values.get("Environment", ""), name, (0,))))
     texts = {variable: word.text for variable, word in environment.items()}
     words = expand_variables(unit_words(Entry("Service", "ExecStart", found["argv"], name, (0,))), texts)
     commands = unwrap(list(words), {}, name)

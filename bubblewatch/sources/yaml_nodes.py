@@ -72,7 +72,9 @@ def read_documents(text: str, name: str) -> tuple[Node, ...]:
             raise UsageError(f"{name}: nested too deep") from error
     lines = text.splitlines()
     try:
-        return tuple(_Reader(lines, name).node(top) for top in yaml.compose_all(text, yaml.SafeLoader) if top is not None)
+        return tuple(
+            _Reader(lines, name).node(top) for top in yaml.compose_all(text, yaml.SafeLoader) if top is not None
+        )
     except yaml.MarkedYAMLError as error:
         raise _not_yaml(error, text, name) from error
     except (yaml.YAMLError, RecursionError) as error:
@@ -127,7 +129,7 @@ class _Reader:
             return Node(fields=MappingProxyType(self._fields(source)), line=line)
         if isinstance(source, yaml.SequenceNode):
             return Node(elements=tuple(self.node(element) for element in source.value), line=line)
-        if source.tag == _NULL:
+        if source.tag == _NULL or not isinstance(source, yaml.ScalarNode):
             return Node(line=line)
         shell, first = self._shell(source)
         return Node(scalar=source.value, line=first, shell=shell)

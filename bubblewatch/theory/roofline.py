@@ -92,7 +92,9 @@ def decode_limit(
     With M slots of b requests a lap takes at least the time of all stages one after the other, and M times that of the
     slowest one; the best M counts. `context_tokens` is the mean length behind a request (0 leaves the KV cache out,
     which only raises the limit), `item_bytes` the size of one number in it, None = as the model says. `tokens_per_step`
-    is above 1 with speculative decoding. None for no request, no bandwidth, or stages that do not hold the model's layers.
+    is above 1 with speculative decoding.
+
+    None for no request, no bandwidth, or stages that do not hold the model's layers.
     """
     if requests <= 0 or place.stage_bytes_per_s <= 0 or place.replicas < 1 or tokens_per_step <= 0:
         return None

@@ -17,6 +17,7 @@ from bubblewatch.exporter.collector import Exposition
 from bubblewatch.model.clock import ManualClock
 from bubblewatch.model.findings import Snapshot
 from bubblewatch.runtime.hub import STALE_S, Hub
+from bubblewatch.runtime.sampler_cost import SamplerCost
 from tests.support import snapshots
 from tests.support.strategies import snapshots as any_snapshot
 
@@ -103,8 +104,8 @@ def test_nothing_of_an_older_snapshot_remains() -> None:
 def test_the_cost_of_the_sampler_process_shows_beside_ours() -> None:
     hub = Hub(ManualClock())
 
-    here, _ = Exposition(hub, "0.1.0", os.getpid).render("")
-    gone, _ = Exposition(hub, "0.1.0", lambda: None).render("")
+    here, _ = Exposition(hub, "0.1.0", lambda: SamplerCost(pid=os.getpid())).render("")
+    gone, _ = Exposition(hub, "0.1.0", SamplerCost).render("")
 
     assert b"bubblewatch_sampler_process_cpu_seconds_total" in here
     assert b"bubblewatch_sampler_process" not in gone

@@ -13,7 +13,9 @@ from hypothesis import given, settings
 
 from bubblewatch.exporter.catalogue import CATALOGUE, Kind
 from bubblewatch.exporter.families import LABEL_LENGTH, Sample, snapshot_samples
-from bubblewatch.model.findings import Finding, Health, Scope, Severity, Snapshot, SourceHealth, State, Target
+from bubblewatch.model.accounts import Accounts, GpuAccount, GpuState, ServerAccount
+from bubblewatch.model.findings import Finding, Gain, Health, Scope, Severity, Snapshot, SourceHealth, State, Target
+from bubblewatch.model.server import Launch, Origin, Setting, Settings
 from bubblewatch.model.signals import Signal, Signals
 from bubblewatch.signals.vocabulary import VOCABULARY, Spec
 from tests.support import snapshots
@@ -152,10 +154,99 @@ def test_a_source_that_is_switched_off_is_neither_up_nor_down() -> None:
     assert [value(snapshot, "source_up", source=name) for name in ("nvml", "gpm", "journal")] == [1, None, 0]
 
 
+def test_one_blind_source_of_two_is_not_hidden_by_the_other() -> None:
+    sources = (
+        SourceHealth("journal", Health.OK, read_count=4),
+        SourceHealth("journal", Health.LOST, read_count=3),
+    )
+    snapshot = replace(snapshots.story(), sources=sources)
+
+    assert value(snapshot, "source_up", source="journal") == 0
+    assert value(snapshot, "source_reads_total", source="journal") == 7
+
+
 def test_the_server_is_described_on_its_info_metric() -> None:
     info = next(one for one in snapshot_samples(snapshots.story()) if one.metric.name == "bubblewatch_server_info")
 
-    assert info.labels == {"server": KEY, "kind": "sglang", "version": "0.5.10", "unit": KEY}
+    assert info.labels == {"server": KEY, "kind": "sglang", "version": "0.5.10", "unit": KEY, "pipeline": KEY}
+
+
+def info_labels(snapshot: Snapshot, name: str, host: str = "") -> dict[str, str]:
+    return next(dict(s.labels) for s in snapshot_samples(snapshot, host) if s.metric.name == f"bubblewatch_{name}")
+
+
+def with_server(**changes: object) -> Snapshot:
+    story = snapshots.story()
+    changed = replace(snapshots.server(gpus=story.gpus), **changes)  # type: ignore[arg-type]  # Server's own fields
+    return replace(story, views=(replace(story.views[0], server=changed),))
+
+
+def settings_of(**values: str | int) -> Settings:
+    return Settings({name: Setting(name, value, Origin.ARGV) for name, value in values.items()})
+
+
+def test_two_hosts_of_one_server_publish_the_same_pipeline_and_two_servers_of_one_name_do_not() -> None:
+    together = with_server(settings=settings_of(nnodes=2, dist_init_addr="10.0.0.1:5000"))
+    alone = with_server(settings=settings_of(nnodes=1, dist_init_addr="10.0.0.1:5000"), port=30000)
+
+    assert [info_labels(together, "server_info", host)["pipeline"] for host in ("a", "b")] == ["10.0.0.1:5000"] * 2
+    assert info_labels(alone, "server_info", "a")["pipeline"] == f"a/{KEY}"
+    assert info_labels(alone, "server_info", "b")["pipeline"] == f"b/{KEY}"
+    assert info_labels(alone, "server_info", "a")["target"] == "a:30000"
+    assert "target" not in info_labels(alone, "server_info")
+
+
+def test_settings_are_told_by_meaning_and_a_changed_launch_by_its_fingerprint() -> None:
+    one, other = (
+        info_labels(with_server(launch=Launch(("serve", flag), {"TOKEN": "planted"})), "server_settings_info")
+        for flag in ("--a", "--b")
+    )
+
+    assert one.pop("launch") != other.pop("launch")
+    assert one == other == {"server": KEY, "pp": "8", "tp": "1", "async_depth": "0", "graphs": "off"}
+
+
+def test_the_counters_of_the_books_are_there_in_seconds_and_joules() -> None:
+    books = Accounts(
+        {"GPU-0003": GpuAccount({GpuState.ACTIVE: 1_500_000_000, GpuState.UNKNOWN: 0}, energy_j=12.5)},
+        {KEY: ServerAccount({"pipeline-bubble": 2_000_000_000}, starts=3), "gone": ServerAccount(starts=1)},
+    )
+    snapshot = replace(snapshots.story(), accounts=books)
+
+    assert value(snapshot, "gpu_time_seconds_total", uuid="GPU-0003", state="active") == 1.5
+    assert value(snapshot, "gpu_time_seconds_total", uuid="GPU-0003", state="unknown") == 0
+    assert value(snapshot, "gpu_energy_joules_total", uuid="GPU-0003") == 12.5
+    assert value(snapshot, "gpu_energy_joules_total", uuid="GPU-0004") is None
+    assert value(snapshot, "server_lost_gpu_seconds_total", server=KEY, cause="pipeline-bubble") == 2
+    assert value(snapshot, "server_lost_gpu_seconds_total", server=KEY, cause="unsplit") == 0
+    assert value(snapshot, "server_restarts_total", server=KEY) == 3
+    assert value(snapshot, "server_restarts_total", server="gone") == 1
+
+
+@pytest.mark.parametrize(
+    ("gain", "low", "high"),
+    [
+        (Gain("model", 120.0, 180.0, now=100.0), 1.2, 1.8),
+        (Gain("full ring", 1.0, 1.25, unit="x"), 1.0, 1.25),
+        (Gain("uncertain"), None, None),
+        (Gain("no rate now", 120.0, 180.0), None, None),
+    ],
+)
+def test_an_expected_gain_is_a_ratio_and_absent_when_uncertain(gain: Gain, low: float, high: float) -> None:
+    labels = {"server": KEY, "rule": "cuda-graph-disabled"}
+    snapshot = with_findings(replace(snapshots.GRAPHS_OFF, expected_gain=gain))
+
+    assert value(snapshot, "finding_expected_gain_low_ratio", **labels) == low
+    assert value(snapshot, "finding_expected_gain_high_ratio", **labels) == high
+
+
+def test_since_when_is_told_of_findings_that_fire() -> None:
+    labels = {"server": KEY, "rule": "cuda-graph-disabled"}
+    since = replace(snapshots.GRAPHS_OFF, since_ns=1_700_000_000_500_000_000)
+
+    assert value(with_findings(since), "finding_start_timestamp_seconds", **labels) == 1_700_000_000.5
+    resolved = with_findings(replace(since, state=State.RESOLVED))
+    assert value(resolved, "finding_start_timestamp_seconds", **labels) is None
 
 
 def test_neither_pid_nor_argv_nor_log_is_in_any_label() -> None:
@@ -171,7 +262,10 @@ def test_the_number_of_series_stays_within_the_budget_with_every_signal_known() 
     all_known = Signals({name: Signal(_some_value(spec)) for name, spec in VOCABULARY.items()})
     rules = {f"rule-{number}": Severity.WARNING for number in range(60)}
     view = replace(story.views[0], signals=all_known, judged_clear=rules)
-    full = replace(story, views=(view,), gpu_signals={gpu.uuid: all_known for gpu in story.gpus})
+    books = Accounts(
+        {gpu.uuid: GpuAccount(dict.fromkeys(GpuState, 1), 1.0) for gpu in story.gpus}, {KEY: ServerAccount()}
+    )
+    full = replace(story, views=(view,), gpu_signals={g.uuid: all_known for g in story.gpus}, accounts=books)
 
     per_target = Counter(text for _, labels in series(full) for label, text in labels if label in ("uuid", "server"))
 

@@ -22,6 +22,7 @@ from tests.support import snapshots
 DOCUMENTS = Documents(
     of_snapshot=lambda snapshot: to_json(snapshot_document(snapshot)),
     of_error=lambda what, hint: to_json(error_document(what, hint)),
+    of_rule={"server-hung": "what to do"}.get,
 )
 
 
@@ -66,6 +67,15 @@ def test_is_ready_only_with_a_fresh_snapshot(empty: Daemon) -> None:
     assert (fresh.status_code, fresh.text) == (200, "ready\n")
     assert (stale.status_code, stale.text) == (503, "the last snapshot is 35 s old\n")
     assert empty.get("/-/healthy").status_code == 200
+
+
+def test_an_alert_leads_to_the_page_of_its_rule(daemon: Daemon) -> None:
+    found, missing = daemon.get("/rules/server-hung"), daemon.get("/rules/%3Cscript%3E")
+
+    assert (found.status_code, found.text) == (200, "what to do\n")
+    assert found.headers["content-type"].startswith("text/plain")
+    assert missing.status_code == 404
+    assert "script" not in missing.text
 
 
 def test_serves_the_json_document_and_never_a_stale_one(empty: Daemon) -> None:

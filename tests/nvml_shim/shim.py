@@ -14,8 +14,8 @@ import struct
 import subprocess
 import tempfile
 import threading
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("nvml_shim.c")
@@ -41,6 +41,8 @@ VALUES = (
     "sm_clock_max_mhz",
     "pcie_gen_max",
     "pcie_width_max",
+    "persistence",
+    "power_smoothing",
 )
 """What a GPU of the feed holds, in the order of the enum in nvml_shim.c: the fields of model/telemetry.py, then what
 does not change."""
@@ -65,12 +67,17 @@ IDLE: Mapping[str, float] = {
     "sm_clock_max_mhz": 2430.0,
     "pcie_gen_max": 5.0,
     "pcie_width_max": 16.0,
+    "persistence": 1.0,
+    "power_smoothing": math.nan,
 }
 """A card with a loaded server and nothing to do: what a new feed shows."""
 
 NAME = "NVIDIA RTX PRO 6000 Blackwell Server Edition"
 UNKNOWN_MIB = 2**32 - 1
 """In `Feed.processes`: the driver does not say how much that process uses."""
+
+DRIVER_EPOCH_US = 7_000_000_000
+"""How far the driver's clock is ahead of the host's monotonic one: anything but 0."""
 
 _MAGIC = 0x4D6C766E65656431
 _MAX_PROCESSES = 16
@@ -79,7 +86,10 @@ _VALUES = struct.Struct(f"<{len(VALUES)}d")
 _PROCESSES = struct.Struct(f"<2I{2 * _MAX_PROCESSES}I")
 _NAMES = struct.Struct("<48s64s")
 _SEQUENCE = struct.Struct("<Q")
-_RECORD_BYTES = _SEQUENCE.size + _VALUES.size + _PROCESSES.size + _NAMES.size
+_SAMPLE = struct.Struct("<QII")
+_MAX_SAMPLES = 128
+_RING_AT = _SEQUENCE.size + _VALUES.size + _PROCESSES.size + _NAMES.size
+_RECORD_BYTES = _RING_AT + 2 * _SEQUENCE.size + _MAX_SAMPLES * _SAMPLE.size
 
 
 def build(directory: Path | None = None) -> Path:
@@ -164,11 +174,20 @@ class Feed:
         packed = _PROCESSES.pack(len(processes), 0, *flat, *padding)
         self._write(gpu, _SEQUENCE.size + _VALUES.size, packed)
 
+    def samples(self, gpu: int, samples: Collection[tuple[int, float, float]]) -> None:
+        """Let the driver's own ring hold these (us of its clock, utilization, memory utilization); 128 at most.
+
+        They are handed out in this order, to whoever asks for those after an earlier time. Times below 128 are always
+        handed out: they stand for the nonsense that real rings hold.
+        """
+        packed = b"".join(_SAMPLE.pack(at_us, round(util * 100), round(mem * 100)) for at_us, util, mem in samples)
+        self._write(gpu, _SEQUENCE.size, _SEQUENCE.pack(len(samples)) + packed, _RING_AT)
+
     def _at(self, gpu: int) -> int:
         return _HEADER.size + gpu * _RECORD_BYTES
 
-    def _write(self, gpu: int, offset: int, packed: bytes) -> None:
-        at = self._at(gpu)
+    def _write(self, gpu: int, offset: int, packed: bytes, part: int = 0) -> None:
+        at = self._at(gpu) + part
         (sequence,) = _SEQUENCE.unpack_from(self._map, at)
         _SEQUENCE.pack_into(self._map, at, sequence + 1)
         self._map[at + offset : at + offset + len(packed)] = packed
@@ -179,7 +198,9 @@ class FeedThread:
     """Keeps a feed as fresh as a simulated host's sensors: a context manager around whatever reads the stand-in.
 
     `sensor_state(gpu, time_ns)` is what each sensor of that GPU shows at that moment of the host's clock, and `now_ns`
-    tells that moment. A field that it leaves out is a sensor that the GPU has not.
+    tells that moment. A field that it leaves out is a sensor that the GPU has not. `samples_every_s`, when given, is
+    how often the driver puts utilization into its own ring, which then holds the last ten seconds; its clock is one of
+    its own.
     """
 
     def __init__(
@@ -188,11 +209,17 @@ class FeedThread:
         sensor_state: Callable[[int, int], Mapping[str, float]],
         now_ns: Callable[[], int],
         every_s: float = 0.02,
+        samples_every_s: float | None = None,
     ) -> None:
         self._feed = feed
         self._sensor_state = sensor_state
         self._now_ns = now_ns
         self._every_s = every_s
+        self._samples_every_ns = round(samples_every_s * 1e9) if samples_every_s else None
+        self._sampled: list[deque[tuple[int, float, float]]] = [
+            deque(maxlen=round(10 / (samples_every_s or 1))) for _ in range(feed.count)
+        ]
+        self._next_sample_ns = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="nvml-feed", daemon=True)
         self.error: Exception | None = None
@@ -204,6 +231,12 @@ class FeedThread:
         for gpu in range(self._feed.count):
             state = self._sensor_state(gpu, now_ns)
             self._feed.set(gpu, **{name: state.get(name, math.nan) for name in sensors})
+            if self._samples_every_ns and now_ns >= self._next_sample_ns and "util_ratio" in state:
+                at_us = DRIVER_EPOCH_US + now_ns // 1000
+                self._sampled[gpu].append((at_us, state["util_ratio"], state.get("mem_util_ratio", 0.0)))
+                self._feed.samples(gpu, self._sampled[gpu])
+        if self._samples_every_ns and now_ns >= self._next_sample_ns:
+            self._next_sample_ns = now_ns + self._samples_every_ns
 
     def _run(self) -> None:
         while not self._stop.wait(self._every_s):

@@ -51,6 +51,14 @@ def test_demand_says_what_is_unknown(known: dict[str, bool | int | float | str],
     assert demand_words(signals(known)) == text
 
 
+def test_a_rate_says_what_it_is_of_what_memory_allows() -> None:
+    limit: dict[str, bool | int | float | str] = {"roofline.tps": 448.0, "roofline.ratio": 0.2134}
+    assert measured_words(signals({"throughput.gen_tps": 95.6, **limit})) == (
+        "95.6 tok/s (21 % of the 448 that memory bandwidth allows)"
+    )
+    assert measured_words(signals({"throughput.gen_tps": 95.6, "roofline.tps": 448.0})) == "95.6 tok/s"
+
+
 def test_work_names_its_basis() -> None:
     values: dict[str, bool | int | float | str] = {"pipeline.stages": 8, "pipeline.stages_busy": 0.5}
 

@@ -12,12 +12,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bubblewatch.model.clock import NS, SystemClock
 from bubblewatch.model.errors import UsageError
 from bubblewatch.model.findings import Health
 from bubblewatch.model.telemetry import FIELDS
 from bubblewatch.runtime.sampler import NullTelemetry, SamplerProcess
+from bubblewatch.runtime.sampler_grip import Patience
+from bubblewatch.runtime.sampler_lives import BackOff
 from tests.nvml_shim.shim import Feed, FeedThread, build, calls_made, control, environment, uuid_of
 
 PATIENCE_S = 20.0
@@ -25,14 +29,8 @@ PATIENCE_S = 20.0
 HANGING = "latency 3600000000\n"
 
 
-class SkippingClock(SystemClock):
-    """The machine's clock, which a test can set forward: what waits for minutes is then due at once."""
-
-    def __init__(self) -> None:
-        self.ahead_ns = 0
-
-    def monotonic_ns(self) -> int:
-        return super().monotonic_ns() + self.ahead_ns
+HASTE = Patience(hang_s=0.4, start_s=10.0, replace_s=0.8, back_off_s=(0.2, 0.8), trial_s=(0.3, 5.0), trial_for_s=1.5)
+"""What waits for minutes in earnest is due within a second."""
 
 
 class Host:
@@ -41,7 +39,7 @@ class Host:
     def __init__(self, folder: Path) -> None:
         self.calls = folder / "calls"
         self.control = folder / "control"
-        self.clock = SkippingClock()
+        self.clock = SystemClock()
         self.feed = Feed(folder / "feed", count=3)
         self._started: list[SamplerProcess] = []
 
@@ -49,7 +47,7 @@ class Host:
         return {**os.environ, **environment(build(), self.feed.path, self.control, self.calls, init_code)}
 
     def start(self, **options: object) -> SamplerProcess:
-        options = {"environ": self.environ(), "rate_hz": 50.0, **options}
+        options = {"environ": self.environ(), "rate_hz": 50.0, "patience": HASTE, **options}
         sampler = SamplerProcess(self.clock, **options)  # type: ignore[arg-type]
         self._started.append(sampler)
         return sampler
@@ -76,6 +74,12 @@ def until(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline, "it never came"
         time.sleep(0.01)
+
+
+def indices(sampler: SamplerProcess) -> list[int]:
+    """The GPUs that are watched, after the parent has done what is due."""
+    sampler.supervise()
+    return [gpu.index for gpu in sampler.gpus]
 
 
 def pid_of(sampler: SamplerProcess) -> int:
@@ -152,7 +156,7 @@ def test_health_names_gpus_driver_and_rate(host: Host) -> None:
     health = sampler.health()
 
     assert (health.name, health.health) == ("nvml", Health.OK)
-    assert health.detail == "3 GPUs, driver 570.133.20, 50 Hz"
+    assert health.detail.startswith("3 GPUs, driver 570.133.20, 50 Hz")
     assert health.read_count > 0
 
 
@@ -170,12 +174,15 @@ def test_own_cost_is_known(host: Host) -> None:
 
     cost = sampler.cost()
 
-    assert cost.calls > 5 * 3
-    assert cost.call_p50_s is not None
-    assert cost.call_p99_s is not None
-    assert 0 < cost.call_p50_s <= cost.call_p99_s
+    fields = cost.calls["nvmlDeviceGetFieldValues"]
+    assert fields.calls > 5 * 3
+    p50_s, p99_s = fields.quantile_s(0.5), fields.quantile_s(0.99)
+    assert p50_s is not None
+    assert p99_s is not None
+    assert 0 < p50_s <= p99_s
     assert cost.cpu_s > 0
-    assert cost.restarts == 0
+    assert cost.distinct["power_instant_w"] >= 3
+    assert (cost.restarts, cost.rate_reason) == (0, "as asked")
 
 
 def test_processes_are_known_with_the_first_readings(host: Host) -> None:
@@ -200,18 +207,18 @@ def test_gpus_that_were_not_chosen_get_no_call(host: Host, options: dict[str, ob
 
 
 def test_a_gpu_that_is_not_there_is_the_users_error_and_is_not_asked_for_again(host: Host) -> None:
-    sampler = host.start(only=["7"])
+    sampler = host.start(only=["7"], patience=Patience(back_off_s=(0.0, 0.0)))
 
     with pytest.raises(UsageError, match="no GPU 7"):
         sampler.wait(PATIENCE_S)
 
-    host.clock.ahead_ns = 3600 * NS
-    sampler.supervise()
+    for _ in range(3):
+        sampler.supervise()
     assert sampler.cost().restarts == 0
     assert sampler.health().health is Health.ABSENT
 
 
-@pytest.mark.parametrize("rate_hz", [0.0, -1.0, 201.0, math.nan])
+@pytest.mark.parametrize("rate_hz", [0.0, -1.0, 1001.0, math.nan])
 def test_a_rate_that_cannot_be_is_the_users_error(host: Host, rate_hz: float) -> None:
     with pytest.raises(UsageError, match="rate"):
         host.start(rate_hz=rate_hz)
@@ -254,9 +261,6 @@ def test_a_driver_that_comes_later_is_found(host: Host) -> None:
     assert not sampler.wait(PATIENCE_S)
 
     control(host.control, "")
-    host.clock.ahead_ns = 2 * NS
-    sampler.supervise()
-    host.clock.ahead_ns = 0
     until(lambda: sampler.health().health is Health.OK)
 
     assert len(sampler.gpus) == 3
@@ -289,7 +293,7 @@ def test_a_call_that_hangs_is_seen_and_close_does_not_wait_for_it(host: Host) ->
     control(host.control, HANGING)
     until(lambda: sampler.window(time.monotonic_ns() - NS // 10).gpus[0].series.keys() == set())
 
-    host.clock.ahead_ns = 3 * NS
+    until(lambda: sampler.health().health is Health.DEGRADED)
     health = sampler.health()
     sampler.close()
 
@@ -299,24 +303,195 @@ def test_a_call_that_hangs_is_seen_and_close_does_not_wait_for_it(host: Host) ->
     assert sampler.health().health is Health.OFF
 
 
-def test_a_sampler_that_hangs_for_long_is_replaced_and_its_readings_stay(host: Host) -> None:
+def quiet(sampler: SamplerProcess) -> None:
+    """Wait until GPU 0 has not been read for a tenth of a second."""
+    until(lambda: not any(gpu.series for gpu in sampler.window(time.monotonic_ns() - NS // 10).gpus[:1]))
+
+
+def test_a_gpu_on_which_a_call_hangs_is_left_out_and_the_others_go_on(host: Host) -> None:
+    """NVIDIA/gpu-monitoring-tools#188, microsoft/pai#889: a hung query, and stale values served under a green light."""
     sampler = host.running()
     first = pid_of(sampler)
     began_ns = sampler.window(0).gpus[0].series["power_instant_w"].times_ns[0]
-    control(host.control, HANGING)
-    until(lambda: sampler.window(time.monotonic_ns() - NS // 10).gpus[0].series.keys() == set())
-    control(host.control, "")
+    control(host.control, "hang 1\n")
+    quiet(sampler)
+    until(lambda: len(indices(sampler)) == 2)
+    until(lambda: sampler.health().health is Health.DEGRADED)
+    since_ns = time.monotonic_ns()
+    host.feed.set(0, power_instant_w=222.0)
+    until(lambda: "power_instant_w" in sampler.window(since_ns).gpus[0].series)
 
-    host.clock.ahead_ns = 61 * NS
-    sampler.supervise()
-    until(lambda: sampler.health().detail.endswith("signal 9"))
-    host.clock.ahead_ns += 2 * NS
-    sampler.supervise()
-    host.clock.ahead_ns = 0
+    assert [gpu.index for gpu in sampler.gpus] == [0, 2]
+    assert "GPU 1: a call on it does not come back from the driver" in sampler.health().detail
+    assert "dmesg" in sampler.health().mend
+    assert sampler.window(0).gpus[0].series["power_instant_w"].times_ns[0] == began_ns
+    until(lambda: not Path(f"/proc/{first}").exists())
+
+
+def test_a_gpu_that_hung_comes_back_without_a_gap_for_the_others(host: Host) -> None:
+    sampler = host.running()
+    control(host.control, "hang 1\n")
+    quiet(sampler)
+    until(lambda: len(indices(sampler)) == 2 and sampler.health().health is Health.DEGRADED)
+    until(lambda: indices(sampler) == [0, 2] and len(children_of(os.getpid())) == 2)  # a trial, which hangs as well
+    assert len(sampler.gpus) == 2
+    control(host.control, "")
+    until(lambda: sampler.health().health is Health.OK)
+
+    assert [gpu.index for gpu in sampler.gpus] == [0, 1, 2]
+    times_ns = sampler.window(0).gpus[0].series["power_instant_w"].times_ns
+    assert list(times_ns) == sorted(set(times_ns))
+
+
+def test_a_trial_that_hangs_is_given_up_and_tried_again_later(host: Host) -> None:
+    """utkuozdemir/nvidia_gpu_exporter#405: many processes that ask a hung GPU."""
+    sampler = host.running()
+    control(host.control, "hang 1\n")
+    until(lambda: indices(sampler) == [0, 2])
+    trials = set()
+
+    def two_trials_were_seen() -> bool:
+        sampler.supervise()
+        alive = children_of(os.getpid())
+        assert len(alive) <= 3
+        trials.update(alive - {pid_of(sampler)})
+        return len(trials) >= 2 and sampler.health().health is Health.DEGRADED
+
+    until(two_trials_were_seen)
+    assert [gpu.index for gpu in sampler.gpus] == [0, 2]
+
+
+def test_a_library_that_crashes_on_one_gpu_costs_that_gpu_alone(host: Host) -> None:
+    """XuehaiPan/nvitop#145: a segmentation fault with one GPU in Unknown Error."""
+    sampler = host.running()
+    control(host.control, "crash 2\n")
+    until(lambda: "signal 11" in sampler.health().detail)
+    until(lambda: len(indices(sampler)) == 2)
+
+    assert [gpu.index for gpu in sampler.gpus] == [0, 1]
+    assert "GPU 2: the driver's library crashed" in sampler.health().detail
+
+
+def test_a_gpu_that_was_reset_is_read_again_by_a_fresh_process(host: Host) -> None:
+    """A handle from before the reset stays lost; the stand-in plays that by the process that asks."""
+    sampler = host.running()
+    first = pid_of(sampler)
+    control(host.control, f"lost 1 {first}\n")
+    until(lambda: sampler.health().health is Health.DEGRADED)
     until(lambda: sampler.health().health is Health.OK)
 
     assert pid_of(sampler) != first
-    assert sampler.window(0).gpus[0].series["power_instant_w"].times_ns[0] == began_ns
+    assert sampler.cost().restarts == 1
+    assert sampler.cost().calls["nvmlInitWithFlags"].calls == 2
+    assert len(sampler.gpus) == 3
+
+
+def test_versions_that_differ_after_an_upgrade_are_named_and_survived(host: Host) -> None:
+    """mozilla/translations#1143: a mismatch while the program runs."""
+    sampler = host.running()
+    control(host.control, "error * 18\nerror nvmlInitWithFlags 18\n")
+    until(lambda: sampler.health().health is Health.LOST)
+    health = sampler.health()
+    control(host.control, "")
+    until(lambda: sampler.health().health is Health.OK)
+
+    assert "mismatch" in health.detail
+    assert "reboot" in health.mend
+
+
+def test_unknown_error_from_every_gpu_is_lost_and_comes_back(host: Host) -> None:
+    """NVIDIA/nvidia-container-toolkit#48: Unknown Error in containers after systemctl daemon-reload."""
+    sampler = host.running()
+    control(host.control, "error * 999\n")
+    until(lambda: sampler.health().health is Health.LOST)
+
+    assert "Unknown Error" in sampler.health().detail
+    assert math.isnan(sampler.window(0).gpus[0].series["power_instant_w"].values[-1])
+    control(host.control, "")
+    until(lambda: sampler.health().health is Health.OK)
+
+
+def test_one_gpu_in_unknown_error_leaves_the_others_alone(host: Host) -> None:
+    control(host.control, "error * 999 1\n")
+
+    sampler = host.running()
+
+    assert [gpu.index for gpu in sampler.gpus] == [0, 2]
+    assert sampler.health().health is Health.DEGRADED
+    assert "GPU 1" in sampler.health().detail
+
+
+def test_blanks_after_an_error_are_unknown_and_end_without_a_restart(host: Host) -> None:
+    """NVIDIA/DCGM#202: blanks that persist until the monitor is restarted."""
+    sampler = host.running()
+    host.feed.set(0, power_instant_w=-1.0)
+    until(lambda: math.isnan(sampler.window(0).gpus[0].series["power_instant_w"].values[-1]))
+    host.feed.set(0, power_instant_w=99.0)
+    until(lambda: sampler.window(0).gpus[0].series["power_instant_w"].values[-1] == 99.0)
+
+    assert sampler.cost().restarts == 0
+
+
+def test_handles_are_kept_and_slow_calls_stay_out_of_the_loop(host: Host) -> None:
+    """wookayin/gpustat#54 (handles fetched again), flightlessmango/MangoHud#2104 (process lists at 40 Hz)."""
+    sampler = host.running(rate_hz=100.0)
+    until(lambda: sampler.cost().ticks > 150)
+
+    calls = calls_made(host.calls)
+    assert calls["nvmlDeviceGetHandleByIndex_v2", 0] == 1
+    assert calls["nvmlDeviceGetComputeRunningProcesses_v3", 0] == 1
+    assert not any("PcieThroughput" in function or "Graphics" in function for function, _ in calls)
+
+
+def test_utilization_is_drained_from_the_drivers_samples(host: Host) -> None:
+    with FeedThread(host.feed, lambda gpu, _: {"util_ratio": 0.5 + gpu / 10}, time.monotonic_ns, 0.02, 0.2):
+        sampler = host.running(rate_hz=20.0)
+        until(lambda: sampler.cost().calls["nvmlDeviceGetSamples"].calls >= 12)
+        plain = sampler.cost().calls["nvmlDeviceGetUtilizationRates"].calls
+        until(lambda: sampler.cost().calls["nvmlDeviceGetSamples"].calls >= 18)
+
+    cost = sampler.cost()
+    assert cost.distinct["util_ratio"] >= 3 * 5
+    assert cost.calls["nvmlDeviceGetUtilizationRates"].calls == plain
+    assert sampler.window(0).gpus[2].series["util_ratio"].values[-1] == 0.7
+
+
+def test_sm_activity_rests_while_nobody_wants_it(host: Host) -> None:
+    sampler = host.running()
+    until(lambda: "nvmlGpmMetricsGet" in sampler.cost().calls)
+    sampler.want_sm_activity(False)
+    calm_ns = time.monotonic_ns() + NS // 5
+    until(lambda: time.monotonic_ns() > calm_ns)
+    before = sampler.cost().calls["nvmlGpmSampleGet"].calls
+    slow = sampler.cost().calls["nvmlDeviceGetTemperature"].calls
+    until(lambda: sampler.cost().calls["nvmlDeviceGetTemperature"].calls >= slow + 3)
+
+    assert sampler.cost().calls["nvmlGpmSampleGet"].calls == before
+    sampler.want_sm_activity(True)
+    until(lambda: sampler.cost().calls["nvmlGpmSampleGet"].calls > before)
+
+
+def children_of(pid: int) -> set[int]:
+    """Processes of this one that are alive."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    states = {int(child): Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] for child in listed}
+    return {child for child, state in states.items() if state != "Z"}
+
+
+def test_totals_of_cost_go_on_over_a_restart(host: Host) -> None:
+    sampler = host.running()
+    until(lambda: sampler.cost().ticks > 20)
+    os.kill(pid_of(sampler), signal.SIGKILL)
+    until(lambda: "signal 9" in sampler.health().detail)
+    between = sampler.cost()
+    until(lambda: sampler.health().health is Health.OK)
+
+    after = sampler.cost()
+    assert between.ticks > 20
+    assert after.ticks > between.ticks
+    assert after.calls["nvmlInitWithFlags"].calls == 2
+    assert after.cpu_s > between.cpu_s
+    assert (between.pid, after.restarts) == (None, 1)
 
 
 def test_a_killed_sampler_is_started_again_and_its_readings_stay(host: Host) -> None:
@@ -325,9 +500,6 @@ def test_a_killed_sampler_is_started_again_and_its_readings_stay(host: Host) -> 
     os.kill(pid_of(sampler), signal.SIGKILL)
     until(lambda: "signal 9" in sampler.health().detail)
     between = sampler.window(0)
-    host.clock.ahead_ns = 2 * NS
-    sampler.supervise()
-    host.clock.ahead_ns = 0
     until(lambda: sampler.health().health is Health.OK)
     host.feed.set(0, power_instant_w=333.0)
     until(lambda: sampler.window(0).gpus[0].series["power_instant_w"].values[-1] == 333.0)
@@ -342,18 +514,21 @@ def test_a_killed_sampler_is_started_again_and_its_readings_stay(host: Host) -> 
     assert [gpu.index for gpu in sampler.gpus] == [0, 1, 2]
 
 
-def test_a_sampler_that_cannot_start_is_tried_with_growing_pauses(host: Host) -> None:
+def test_a_sampler_that_cannot_start_is_tried_again_and_again(host: Host) -> None:
+    """utkuozdemir/nvidia_gpu_exporter#65, leptonai/gpud#1180: never recovers, or exits."""
     sampler = host.start(environ=host.environ(init_code=9))
-    restarts = []
-    for _ in range(6):
-        until(lambda: sampler.health().health is Health.ABSENT and sampler.cost().pid is None)
-        for _ in range(4):  # four looks, a second apart
-            host.clock.ahead_ns += NS
-            sampler.supervise()
-        restarts.append(sampler.cost().restarts)
 
-    assert restarts[0] == 1
-    assert restarts[-1] < 6
+    until(lambda: sampler.health().health is Health.ABSENT and sampler.cost().restarts >= 2)
+
+
+@given(failures=st.integers(1, 30))
+def test_pauses_double_up_to_a_bound_and_begin_anew_after_a_success(failures: int) -> None:
+    pause = BackOff(1.0, 60.0)
+    waited = [pause.next_ns(0) / NS for _ in range(failures)]
+    pause.reset()
+
+    assert waited == [min(2.0**number, 60.0) for number in range(failures)]
+    assert pause.next_ns(0) == NS
 
 
 def test_a_sampler_that_does_not_react_is_killed(host: Host) -> None:

@@ -7,22 +7,13 @@ import os
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bubblewatch.model.clock import NS, ManualClock
 from bubblewatch.model.errors import SourceError, SourceLost
 from bubblewatch.model.telemetry import GpuInfo
+from bubblewatch.runtime.pace import BUDGET
 from bubblewatch.runtime.sampler_status import Status
-from bubblewatch.runtime.sampling import (
-    BUDGET,
-    KEEP_NS,
-    SLOWEST_NS,
-    Cadence,
-    Recorder,
-    SamplingLoop,
-    governed_period_ns,
-)
+from bubblewatch.runtime.sampling import FOREIGN_PIDS, SamplingLoop
 from bubblewatch.runtime.shared_ring import SharedPage, Word
 
 
@@ -38,22 +29,34 @@ class PlayedGpu:
         self.lost = False
         self.no_process_list = False
         self.asked: dict[str, int] = {}
+        self.failing: SourceError | None = None
+        self.power_period_s: float | None = None
+        self.kept: dict[str, tuple[tuple[int, float], ...]] = {}
         self._clock = clock
         self._page = page
 
     def _answer(self, what: str, **values: float) -> Mapping[str, float]:
         self.asked[what] = self.asked.get(what, 0) + 1
         self._clock.sleep(self.latency_s)
-        self._page.count_call(round(self.latency_s * NS))
+        self._page.count_call(what, round(self.latency_s * NS))
         if self.lost:
-            raise SourceLost("GPU is lost")
+            raise SourceLost("GPU is lost", "reboot")
+        if self.failing:
+            raise self.failing
         return values
 
     def read_fast(self) -> Mapping[str, float]:
-        return self._answer("fast", power_instant_w=self.power_w)
+        shown_w = self.power_w
+        if self.power_period_s:
+            shown_w += self._clock.monotonic_ns() // round(self.power_period_s * NS) % 7
+        return self._answer("fast", power_instant_w=shown_w)
 
     def read_util(self) -> Mapping[str, float]:
         return self._answer("util", util_ratio=0.5)
+
+    def read_samples(self) -> Mapping[str, tuple[tuple[int, float], ...]]:
+        self._answer("samples")
+        return self.kept
 
     def read_slow(self) -> Mapping[str, float]:
         return self._answer("slow", sm_clock_mhz=2000.0)
@@ -64,21 +67,23 @@ class PlayedGpu:
             raise SourceError("no list")
         return ((4711, 1024),)
 
-    def refresh_limits(self) -> None:
+    def refresh(self) -> None:
         return
 
 
 class Bench:
     """A loop over played GPUs, with the parent's view of its memory."""
 
-    def __init__(self, gpus: int = 2, rate_hz: float = 10.0) -> None:
+    def __init__(self, gpus: int = 2, rate_hz: float | None = 10.0, foreign: bool = False) -> None:
         self.clock = ManualClock()
         self.clock.sleep(1000)
         self.page, fd = SharedPage.create(rate_hz)
         writer = SharedPage(fd, rate_hz, writable=True)
         os.close(fd)
         self.gpus = [PlayedGpu(index, self.clock, writer) for index in range(gpus)]
-        self.loop = SamplingLoop(self.gpus, writer, self.clock, rate_hz, Status(driver_version="570"))
+        self.loop = SamplingLoop(
+            self.gpus, writer, self.clock, rate_hz, Status(driver_version="570"), lambda pids: foreign and any(pids)
+        )
 
     def run(self, seconds: float) -> None:
         end_ns = self.clock.monotonic_ns() + round(seconds * NS)
@@ -168,7 +173,9 @@ def test_a_lost_gpu_is_nan_from_then_on_and_the_others_go_on() -> None:
     assert math.isnan(bench.values("power_instant_w")[-1])
     assert math.isnan(bench.values("sm_clock_mhz")[-1])
     assert bench.values("power_instant_w", gpu=1)[-1] == 100.0
-    assert bench.status().lost == {"GPU-0": "GPU is lost"}
+    lost = bench.status().lost
+    assert lost.keys() == {"GPU-0"}
+    assert (lost["GPU-0"].what, lost["GPU-0"].hint) == ("GPU is lost", "reboot")
 
 
 def test_a_lost_gpu_is_asked_rarely_and_welcomed_back() -> None:
@@ -221,9 +228,9 @@ def test_the_governor_slows_down_for_a_slow_driver_and_comes_back() -> None:
     for gpu in bench.gpus:
         gpu.latency_s = 0.004
     bench.run(60)
-    spent_before, start_ns = bench.page.get(Word.CALL_NS), bench.clock.monotonic_ns()
+    spent_before, start_ns = bench.page.calls.total_ns(), bench.clock.monotonic_ns()
     bench.run(60)
-    share = (bench.page.get(Word.CALL_NS) - spent_before) / (bench.clock.monotonic_ns() - start_ns)
+    share = (bench.page.calls.total_ns() - spent_before) / (bench.clock.monotonic_ns() - start_ns)
     slow_period_ns = bench.page.get(Word.PERIOD_NS)
     for gpu in bench.gpus:
         gpu.latency_s = 0.0
@@ -234,58 +241,131 @@ def test_the_governor_slows_down_for_a_slow_driver_and_comes_back() -> None:
     assert bench.page.get(Word.PERIOD_NS) == 0.1 * NS
 
 
-@given(
-    period_ns=st.integers(5_000_000, SLOWEST_NS),
-    wished_ns=st.integers(5_000_000, NS),
-    share=st.floats(0, 1),
+def test_utilization_comes_from_the_drivers_own_samples_and_the_plain_call_rests() -> None:
+    bench = Bench(gpus=1)
+    gpu = bench.gpus[0]
+    epoch_us = 77_000_000
+    for second in range(1, 11):
+        newest_us = epoch_us + bench.clock.monotonic_ns() // 1000
+        samples = tuple((newest_us - (4 - at) * 200_000, second / 20) for at in range(5))
+        gpu.kept = {"util_ratio": samples, "mem_util_ratio": samples}
+        bench.run(1)
+
+    assert gpu.asked["samples"] == pytest.approx(10, abs=1)
+    assert gpu.asked.get("util", 0) <= 2
+    assert set(bench.values("util_ratio")) == {second / 20 for second in range(1, 11)}
+    assert bench.status().refresh_s["played"]["util_ratio"] == 0.2
+
+
+def test_a_driver_without_samples_is_asked_plainly_as_when_the_gpu_is_idle() -> None:
+    """autowarefoundation/autoware_universe#11285: no samples while idle is no error."""
+    bench = Bench(gpus=1)
+
+    bench.run(5)
+
+    assert bench.gpus[0].asked["samples"] == pytest.approx(5, abs=1)
+    assert bench.gpus[0].asked["util"] >= 25
+    assert bench.status().lost == {}
+
+
+def test_a_gpu_that_fails_is_asked_again_after_growing_pauses() -> None:
+    bench = Bench()
+    bench.run(3)
+    bench.gpus[0].failing = SourceError("NVML nvmlDeviceGetFieldValues: Unknown Error")
+    before = bench.gpus[0].asked["fast"]
+
+    bench.run(60)
+    asked = bench.gpus[0].asked["fast"] - before
+    bench.gpus[0].failing = None
+    bench.run(11)
+
+    assert 6 <= asked <= 12
+    assert bench.gpus[1].asked["fast"] > 600
+    assert bench.values("power_instant_w")[-1] == 100.0
+    assert bench.status().lost == {}
+
+
+@pytest.mark.parametrize(
+    ("refresh_s", "rate_hz", "reason"),
+    [
+        (0.1, 10, "the fastest sensor refreshes every 100 ms"),
+        (0.05, 20, "the fastest sensor refreshes every 50 ms"),
+        (0.5, 2, "the fastest sensor refreshes every 500 ms"),
+        (None, 10, "the usual one: no sensor changed often enough to be measured"),
+    ],
 )
-def test_the_governed_period_is_never_faster_than_wished_and_never_slower_than_allowed(
-    period_ns: int, wished_ns: int, share: float
-) -> None:
-    period_ns = max(period_ns, wished_ns)
+def test_the_rate_is_that_of_the_sensors_unless_asked_for(refresh_s: float | None, rate_hz: float, reason: str) -> None:
+    bench = Bench(rate_hz=None)
+    for gpu in bench.gpus:
+        gpu.power_period_s = refresh_s
 
-    governed_ns = governed_period_ns(period_ns, wished_ns, share)
+    bench.run(10)
 
-    assert wished_ns <= governed_ns <= max(SLOWEST_NS, wished_ns)
-    assert share <= BUDGET or governed_ns >= period_ns or governed_ns == SLOWEST_NS
-    assert share > 0 or governed_ns <= period_ns
-
-
-@given(every_ns=st.integers(1, 1000), steps=st.lists(st.integers(1, 3000), max_size=60))
-def test_a_cadence_is_due_as_often_as_time_allows(every_ns: int, steps: list[int]) -> None:
-    cadence, now_ns, due = Cadence(every_ns, 0), 0, 0
-    for step in steps:
-        now_ns += step
-        due += cadence.is_due(now_ns)
-
-    assert due <= now_ns // every_ns + 1
-    assert due <= len(steps)
-    if steps and max(steps) <= every_ns:
-        assert due >= now_ns // every_ns - 1
+    assert NS / bench.page.get(Word.PERIOD_NS) == pytest.approx(rate_hz)
+    assert bench.status().rate_reason == reason
 
 
-@given(
-    st.lists(
-        st.tuples(st.integers(1, NS), st.sampled_from([1.0, 2.0, math.nan])),
-        min_size=1,
-        max_size=40,
-    )
-)
-def test_the_recorder_keeps_every_change_and_a_repeat_in_time(steps: list[tuple[int, float]]) -> None:
-    reader, fd = SharedPage.create(10.0)
-    recorder = Recorder(SharedPage(fd, 10.0, writable=True), 0)
-    os.close(fd)
-    shown: list[tuple[int, float]] = []
-    for step_ns, value in steps:
-        shown.append(((shown[-1][0] if shown else NS) + step_ns, value))
-        recorder.store(shown[-1][0], {"energy_j": value})
-    series = reader.ring(0, "energy_j").since(0)
-    kept = dict(zip(series.times_ns, series.values, strict=True))
+@pytest.mark.parametrize("rate_hz", [10.0, 100.0, 500.0])
+def test_the_refresh_of_the_sensors_is_measured_at_any_rate(rate_hz: float) -> None:
+    """wookayin/gpustat#76: 2,743 reads a second of a sensor with a few distinct values."""
+    bench = Bench(gpus=3, rate_hz=rate_hz)
+    for gpu in bench.gpus:
+        gpu.power_period_s = 0.1
 
-    holding, held_ns = None, 0
-    for time_ns, value in shown:
-        if time_ns in kept:
-            holding, held_ns = kept[time_ns], time_ns
-        assert holding is not None
-        assert holding == value or (math.isnan(holding) and math.isnan(value))
-        assert time_ns - held_ns < KEEP_NS
+    bench.run(4)
+
+    assert bench.status().refresh_s == {"played": {"power_instant_w": pytest.approx(0.1, abs=0.011)}}
+    assert bench.status().rate_reason == "as asked"
+    assert bench.page.distinct("power_instant_w") == pytest.approx(3 * 40, abs=6)
+
+
+def test_only_one_gpu_of_a_model_is_read_in_a_burst_and_only_at_the_start() -> None:
+    bench = Bench(gpus=3)
+
+    bench.run(10)
+
+    first, *others = [gpu.asked["fast"] for gpu in bench.gpus]
+    assert first == pytest.approx(100 + 180, abs=10)
+    assert others == [pytest.approx(100, abs=2)] * 2
+
+
+def test_a_slow_driver_ends_the_burst_early() -> None:
+    """NVIDIA/open-gpu-kernel-modules#1248: each read stalls the machine for 4 to 5 ms."""
+    bench = Bench(gpus=1)
+    bench.gpus[0].latency_s = 0.004
+
+    bench.run(1.5)
+
+    assert bench.gpus[0].asked["fast"] < 50
+
+
+def test_a_user_who_wants_it_slow_gets_no_burst() -> None:
+    bench = Bench(gpus=1, rate_hz=1.0)
+
+    bench.run(10)
+
+    assert bench.gpus[0].asked["fast"] == pytest.approx(10, abs=1)
+
+
+def test_processes_of_another_pid_namespace_are_said_with_what_to_do() -> None:
+    """wookayin/gpustat#117, NVIDIA/nvidia-docker#1483: the host's process ids inside a container."""
+    bench = Bench(foreign=True)
+    bench.run(3)
+
+    assert bench.status().notes == {"GPU-0": (FOREIGN_PIDS,), "GPU-1": (FOREIGN_PIDS,)}
+
+
+def test_no_drift_and_no_growth_over_an_hour() -> None:
+    """NVIDIA/dcgm-exporter#68: values that went wrong after 18 hours."""
+    bench = Bench(gpus=2)
+    for gpu in bench.gpus:
+        gpu.power_period_s = 0.1
+    bench.run(60)
+    ticks, names = bench.page.get(Word.TICKS), len(bench.page.calls.read())
+
+    bench.run(3540)
+
+    assert bench.page.get(Word.TICKS) - ticks == pytest.approx(35_400, abs=3)
+    assert bench.page.get(Word.LATE_TICKS) == 0
+    assert len(bench.page.calls.read()) == names
+    assert len(bench.page.ring(0, "power_instant_w").since(0)) < 6000

@@ -11,21 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bubblewatch.model.telemetry import FIELDS
-from bubblewatch.runtime.shared_ring import (
-    FAST_FIELDS,
-    KEPT_S,
-    MAX_GPUS,
-    STATUS_ROOM,
-    Fence,
-    Ring,
-    SharedPage,
-    Word,
-    bucket_of,
-    upper_edge_ns,
-)
+from bubblewatch.runtime.call_table import OTHER, SLOTS, bucket_of, together, upper_edge_ns
+from bubblewatch.runtime.shared_ring import KEPT_S, MAX_GPUS, STATUS_ROOM, Fence, Ring, SharedPage, Word, rooms
 
 
-def pages(rate_hz: float = 10.0) -> tuple[SharedPage, SharedPage]:
+def pages(rate_hz: float | None = 10.0) -> tuple[SharedPage, SharedPage]:
     """The writer's and the reader's view of one memory."""
     reader, fd = SharedPage.create(rate_hz)
     writer = SharedPage(fd, rate_hz, writable=True)
@@ -107,10 +97,10 @@ def test_every_field_of_every_gpu_has_its_own_ring() -> None:
     assert len(reader.ring(1, "energy_j").since(0)) == 0
 
 
-@pytest.mark.parametrize("rate_hz", [0.5, 10.0, 200.0])
-def test_fast_rings_hold_ten_minutes_of_distinct_readings(rate_hz: float) -> None:
+@pytest.mark.parametrize(("rate_hz", "a_second"), [(0.5, 1), (10.0, 10), (None, 20), (200.0, 50)])
+def test_rings_hold_ten_minutes_of_distinct_readings(rate_hz: float | None, a_second: int) -> None:
     writer, reader = pages(rate_hz)
-    count = round(KEPT_S * min(max(rate_hz, 1), 50))
+    count = KEPT_S * a_second
     fast, slow = writer.ring(0, "power_instant_w"), writer.ring(0, "sm_clock_mhz")
     for at in range(count + 5):
         fast.push(1 + at, 1.0)
@@ -121,8 +111,13 @@ def test_fast_rings_hold_ten_minutes_of_distinct_readings(rate_hz: float) -> Non
     assert len(reader.ring(0, "sm_clock_mhz").since(0)) == KEPT_S + 5
 
 
-def test_fast_fields_are_fields() -> None:
-    assert FIELDS.keys() >= FAST_FIELDS
+@given(st.floats(0.01, 1e6))
+def test_memory_is_bounded_whatever_the_rate(rate_hz: float) -> None:
+    """NVIDIA/dcgm-exporter#536, Syllo/nvtop#47: memory that grows with rate and GPU count."""
+    readings = sum(rooms(rate_hz).values())
+
+    assert readings <= sum(rooms(1000.0).values())
+    assert 16 * readings < 2_000_000  # bytes a GPU
 
 
 def test_nan_survives() -> None:
@@ -184,13 +179,51 @@ def test_a_bucket_is_no_wider_than_a_quarter_of_its_latencies(latency_ns: int) -
     assert latency_ns < edge_ns <= latency_ns * 1.25 + 1
 
 
-def test_quantiles_of_call_latency() -> None:
+def test_calls_are_told_apart_by_function() -> None:
     writer, reader = pages()
-    assert reader.call_quantile_s(0.5) is None
-
     for latency_ns in [2_000] * 98 + [1_000_000] * 2:
-        writer.count_call(latency_ns)
+        writer.count_call("nvmlDeviceGetFieldValues", latency_ns)
+    writer.count_call("nvmlDeviceGetName", 5_000)
 
-    assert reader.call_quantile_s(0.5) == pytest.approx(2e-6, rel=0.25)
-    assert reader.call_quantile_s(0.99) == pytest.approx(1e-3, rel=0.25)
-    assert (reader.get(Word.CALLS), reader.get(Word.CALL_NS)) == (100, 2_196_000)
+    calls = reader.calls.read()
+
+    assert calls.keys() == {"nvmlDeviceGetFieldValues", "nvmlDeviceGetName"}
+    fields = calls["nvmlDeviceGetFieldValues"]
+    assert (fields.calls, fields.seconds) == (100, pytest.approx(2.196e-3))
+    assert fields.quantile_s(0.5) == pytest.approx(2e-6, rel=0.25)
+    assert fields.quantile_s(0.99) == pytest.approx(1e-3, rel=0.25)
+    assert reader.calls.total_ns() == 2_201_000
+
+
+def test_a_latency_counts_below_an_edge_only_when_it_certainly_is() -> None:
+    writer, reader = pages()
+    for latency_ns in (900, 9_000, 90_000):
+        writer.count_call("one", latency_ns)
+
+    stats = reader.calls.read()["one"]
+
+    assert [stats.below(edge_s) for edge_s in (1e-7, 1e-6, 1e-5, 1e-4, 1.0)] == [0, 0, 1, 3, 3]
+
+
+def test_functions_beyond_the_table_are_counted_together() -> None:
+    writer, reader = pages()
+    for number in range(SLOTS + 5):
+        writer.count_call(f"function{number}", 100)
+
+    calls = reader.calls.read()
+
+    assert len(calls) == SLOTS
+    assert calls[OTHER].calls == 6
+    assert together(calls.values()).calls == reader.calls.total_calls() == SLOTS + 5
+
+
+def test_no_calls_have_no_quantile() -> None:
+    assert pages()[1].calls.read() == {}
+    assert together([]).quantile_s(0.5) is None
+
+
+def test_distinct_readings_are_counted_by_field() -> None:
+    writer, reader = pages()
+    writer.add(Word.FIRST_DISTINCT + list(FIELDS).index("energy_j"), 3)
+
+    assert (reader.distinct("energy_j"), reader.distinct("util_ratio")) == (3, 0)

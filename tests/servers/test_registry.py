@@ -47,9 +47,25 @@ def test_a_log_is_told_by_most_of_its_telling_lines() -> None:
 HOSTILE = (
     "a", "(", "[1, ", "{'a': ", "'", "\\", "-", "a: 1, ", "=1, b", "(W pid=1) ", "x | ", "INFO ", "0000-00-00 ",
     "\x1b[31m", "Decode batch, #running-req: ", "Capture cuda graph begin. ", "12:00:00 PP1 PP1 PP1 PP1 PP1 PP1 ",
+    "Layers:1 ", "A b c: 1, ", "a=\"1s\" ", "NCCL INFO Channel 0 : 1[1] -> 2[2] ", "NVRM: Xid (PCI:0): 1, ",
 )  # fmt: skip
-HEADS = ("", "[2026-01-01 00:00:00 PP3] ", "server_args=", "server_args={", "server_args=ServerArgs(",
-         "non-default args: {", "Initializing a V1 LLM engine (v1) with config: ")  # fmt: skip
+HEADS = (
+    "",
+    "[2026-01-01 00:00:00 PP3] ",
+    "server_args=",
+    "server_args={",
+    "server_args=ServerArgs(",
+    "non-default args: {",
+    "Initializing a V1 LLM engine (v1) with config: ",
+    '{"message": "',
+    '{"a": ',
+    "time=2025-07-30T10:53:50Z ",
+    "INFO 07-15 04:27:43 [l.py:1] SpecDecoding metrics: ",
+    "[TRT-LLM] [I] iter = 1, global_rank = 0, rank = 0, ",
+    "Operation:commit GPULayers:[",
+    "backend_config=PytorchEngineConfig(",
+    "iteration  1/ 2 | ",
+)
 
 
 @pytest.mark.parametrize("kind", KNOWN, ids=lambda kind: kind.kind)

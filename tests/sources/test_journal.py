@@ -17,7 +17,6 @@ from bubblewatch.model.findings import Health
 from bubblewatch.model.logs import LogLine
 from bubblewatch.model.protocols import LogSource
 from bubblewatch.model.redact import REDACTED
-from bubblewatch.sources import journal
 from bubblewatch.sources.journal import JournalSource, open_journal
 from bubblewatch.sources.journalctl import JournalctlSource
 from tests.support.journald import EMITTER, SETTINGS, Journald, eventually, private_journald
@@ -289,6 +288,7 @@ def test_a_folder_that_is_not_there_is_absent_and_may_come_later(tmp_path: Path,
 def test_files_that_may_not_be_read_are_denied_with_the_command_that_mends_it(open_log: Open, unit: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         make_journal(Path(folder) / "a.journal", unit, ["hidden"])
+        collect(open_log(unit, path=folder), 1)  # root can read it, and all that is imported late is imported now
         (Path(folder) / "a.journal").chmod(0o640)
         Path(folder).chmod(0o755)
         seen = as_nobody(lambda: look(open_log(unit, path=folder)))
@@ -374,7 +374,9 @@ from tests.support.journald import EMITTER, eventually
 source = open_journal("sglang.service", 0)
 print(list(source.read()), source.health().health)
 subprocess.run([sys.executable, EMITTER, "sglang.service", "echo", "from a service"], check=True)
-print([(line.text, line.unit) for line in eventually(source.read, bool)], source.health().health)
+lines = []
+eventually(lambda: lines.extend(source.read()) or lines, lambda seen: len(seen) == 2)
+print([(line.text, line.unit) for line in lines], source.health().health)
 """
 
 
@@ -382,16 +384,48 @@ def test_the_hosts_own_journal_is_read_without_a_path() -> None:
     done = private_journald([sys.executable, "-c", INSIDE], env={"PYTHONPATH": os.fspath(EMITTER.parents[2])})
 
     assert done.stderr == ""
-    assert done.stdout.splitlines() == ["[] ok", "[('from a service', 'sglang.service')] ok"]
+    assert done.stdout.splitlines() == [
+        "[] ok",
+        "[('Started sglang.service', 'sglang.service'), ('from a service', 'sglang.service')] ok",
+    ]
 
 
-def test_a_host_without_a_journal_is_absent() -> None:
-    if any(folder.exists() for folder in journal.JOURNAL_FOLDERS):
-        pytest.skip("this host has a journal")
-    source = JournalSource("x", 0)
+LATER = """
+import subprocess, sys
+from bubblewatch.sources.journal import JournalSource
+from bubblewatch.sources.journalctl import JournalctlSource
+from tests.support.journald import EMITTER, START, eventually
+sources = [JournalSource("sglang", 0), JournalctlSource("sglang", 0)]
+print([(list(source.read()), str(source.health().health)) for source in sources])
+subprocess.run(["bash", "-c", START], check=True)
+subprocess.run([sys.executable, EMITTER, "sglang.service"], input=b"at last", check=True)
+print([([line.text for line in eventually(source.read, bool)], str(source.health().health)) for source in sources])
+"""
 
-    assert list(source.read()) == []
-    assert source.health().health is Health.ABSENT
+
+def test_a_host_without_a_journal_is_absent_until_journald_comes() -> None:
+    environment = {"PYTHONPATH": os.fspath(EMITTER.parents[2])}
+    done = private_journald([sys.executable, "-c", LATER], env=environment, started=False)
+
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "[([], 'absent'), ([], 'absent')]",
+        "[(['at last'], 'ok'), (['at last'], 'ok')]",
+    ]
+
+
+def test_a_unit_of_a_user(open_log: Open, tmp_path: Path, unit: str) -> None:
+    make_journal(
+        tmp_path / "a.journal",
+        unit,
+        ["of the system"],
+        extra=[
+            {"MESSAGE": "mine", "_SYSTEMD_USER_UNIT": unit, "_UID": "0"},
+            {"MESSAGE": "another user's", "_SYSTEMD_USER_UNIT": unit, "_UID": "1000"},
+        ],
+    )
+
+    assert texts(collect(open_log(unit, path=str(tmp_path), user=True), 1)) == ["mine"]
 
 
 def make_journal(

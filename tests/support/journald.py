@@ -22,23 +22,28 @@ EMITTER = Path(__file__).with_name("emit_unit.py")
 SETTINGS = "Storage=volatile\nRateLimitIntervalSec=0\nReadKMsg=no\nRuntimeMaxUse=1G\n"
 """journald.conf: keep in memory, drop nothing, leave the kernel's log alone."""
 
-_SCRIPT = """
+START = """
 set -e
-mount -t tmpfs tmpfs /run
-mount -t tmpfs tmpfs /var/log
 mkdir -p /run/systemd/journald.conf.d /run/log/journal
 printf '[Journal]\\n%s' "$SETTINGS" > /run/systemd/journald.conf.d/test.conf
 /lib/systemd/systemd-journald &
 for i in $(seq 500); do [ -S /run/systemd/journal/stdout ] && break; sleep .01; done
-"$@"
 """
+"""Starts journald inside; a command that was run without one may do it itself."""
 
-_UNSHARE = ("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc")
+_PREPARE = "set -e; mount -t tmpfs tmpfs /run; mount -t tmpfs tmpfs /var/log\n"
+
+# --cgroup: our own control group is then the root, where journald believes the header of a stream
+_UNSHARE = (
+    *("unshare", "--mount", "--propagation", "private", "--cgroup"),
+    *("--pid", "--fork", "--kill-child", "--mount-proc"),
+)
 
 
-def inside(command: Sequence[str]) -> list[str]:
+def inside(command: Sequence[str], *, started: bool = True) -> list[str]:
     """The command line that runs `command` beside a journald of its own; `SETTINGS` must be in its environment."""
-    return [*_UNSHARE, "bash", "-c", _SCRIPT, "private-journald", *command]
+    script = f'{_PREPARE}{START if started else ""}\n"$@"'
+    return [*_UNSHARE, "bash", "-c", script, "private-journald", *command]
 
 
 def private_journald(
@@ -46,16 +51,22 @@ def private_journald(
     env: Mapping[str, str] | None = None,
     *,
     settings: str = SETTINGS,
+    started: bool = True,
     timeout_s: float = 120,
 ) -> subprocess.CompletedProcess[str]:
     """Run `command` inside and return its outputs and exit status; `env` is added to the environment.
 
     The command may start servers with `[sys.executable, str(EMITTER), "sglang.service", *server]`; whatever still runs
-    when it ends is killed.
+    when it ends is killed. Without `started` it finds a host without a journal.
     """
     environment = {**os.environ, "SETTINGS": settings, **(env or {})}
     return subprocess.run(
-        inside(command), env=environment, capture_output=True, text=True, timeout=timeout_s, check=False
+        inside(command, started=started),
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
     )
 
 
@@ -87,11 +98,11 @@ class Journald:
 
     def run(self, command: Sequence[str], stdin: bytes = b"") -> bytes:
         """What `command`, run beside the journald, prints; raises when it fails."""
-        words = ["nsenter", "-t", str(self._pid), "-m", "-p", *command]
+        words = ["nsenter", "-t", str(self._pid), "-m", "-p", "-C", *command]
         return subprocess.run(words, input=stdin, stdout=subprocess.PIPE, check=True, timeout=60).stdout
 
     def emit(self, unit: str, text: bytes | str) -> None:
-        """Write `text` as `unit`, from a new process. journald takes it a moment later."""
+        """Write `text` as `unit`, from a new process; it is in the journal on return."""
         data = text.encode() if isinstance(text, str) else text
         self.run([sys.executable, str(EMITTER), unit], data)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from bubblewatch.model.accounts import Accounts, GpuAccount, GpuState, ServerAccount
 from bubblewatch.model.findings import (
     Answer,
     Finding,
@@ -104,6 +105,22 @@ gpu_lists = st.lists(
     max_size=3,
 )
 
+accounts = st.builds(
+    Accounts,
+    st.dictionaries(
+        st.sampled_from(UUIDS),
+        st.builds(
+            GpuAccount, st.dictionaries(st.sampled_from(GpuState), st.integers(0, 2**62)), st.none() | st.floats()
+        ),
+        max_size=2,
+    ),
+    st.dictionaries(
+        texts,
+        st.builds(ServerAccount, st.dictionaries(rules, st.integers(0, 2**62), max_size=2), st.integers(0, 9)),
+        max_size=2,
+    ),
+)
+
 snapshots = st.builds(
     Snapshot,
     time_ns=st.integers(0, 2**63),
@@ -114,4 +131,5 @@ snapshots = st.builds(
     sources=st.lists(st.builds(SourceHealth, texts, st.sampled_from(Health), texts, texts), max_size=2).map(tuple),
     watched_s=st.floats(),
     one_shot=st.booleans(),
+    accounts=accounts,
 )

@@ -10,6 +10,7 @@ from bubblewatch.model.logs import PoolSized
 from bubblewatch.model.server import ORDER, Origin, Setting, Settings
 from bubblewatch.servers.base import Facts, LayerRule, LayerSplit, Role, Running
 from bubblewatch.servers.sglang.options import newest_known
+from bubblewatch.servers.sglang.tuning import speculation_limit, with_tuning
 from bubblewatch.servers.versions import Bounds, Version
 
 _ROLES = {"null": Role.BOTH, "prefill": Role.PREFILL, "decode": Role.DECODE}
@@ -26,8 +27,8 @@ def facts_of(settings: Settings, version: str | None, bounds: Bounds | None, poo
     graphs = _decode_graphs(settings, role)
     depth_available = _depth_available(settings, known)
     depth = _depth(settings, depth_available)
-    per_replica, total = _max_running(settings, dp, pool)
-    return Facts(
+    per_replica, total = _max_running(settings, dp, pool, known)
+    facts = Facts(
         pp=pp,
         tp=settings.number("tp_size"),
         dp=dp,
@@ -51,6 +52,7 @@ def facts_of(settings: Settings, version: str | None, bounds: Bounds | None, poo
         running=None if pp is None else (Running.ONE_SLOT if pp > 1 else Running.TOTAL),
         newer_than_known=parsed is not None and parsed > newest_known(),
     )
+    return with_tuning(facts, settings, known, pool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,9 @@ def _replicas(settings: Settings) -> int | None:
     return max((n for name in ("dp_size", "attn_dp_size") if (n := settings.number(name)) is not None), default=None)
 
 
-def _max_running(settings: Settings, dp: int | None, pool: PoolSized | None) -> tuple[int | None, int | None]:
+def _max_running(
+    settings: Settings, dp: int | None, pool: PoolSized | None, known: Bounds
+) -> tuple[int | None, int | None]:
     """Requests admitted by one replica, and by the server.
 
     What the server computed at start stands above what was asked for. It is said for each replica; an option counts
@@ -158,6 +162,8 @@ def _max_running(settings: Settings, dp: int | None, pool: PoolSized | None) -> 
     if pool is not None and pool.max_running is not None:
         return pool.max_running, pool.max_running * replicas
     asked = settings.number("max_running_requests")
+    if asked is None:
+        asked = speculation_limit(settings, known)
     if asked is None:
         return None, None
     if settings.flag("enable_dp_attention") or (settings.number("attn_dp_size") or 1) > 1:

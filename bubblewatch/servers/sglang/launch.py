@@ -10,22 +10,36 @@ from bubblewatch.model.redact import is_secret_name
 from bubblewatch.model.server import Launch, Origin, Setting, Settings, SettingValue
 from bubblewatch.servers.argv import Given, OptionList, Reading, Takes, read_options, value_of, whole_number
 from bubblewatch.servers.environment import settings_from_environment
+from bubblewatch.servers.option_file import not_read, settings_in_file
 from bubblewatch.servers.program import Entry, Program, find_program
 from bubblewatch.servers.sglang.options import COUNTS, THOUSANDS, defaults, option_lists
 from bubblewatch.servers.versions import Version
 
 ENTRY = Entry(
     modules=re.compile(
-        r"sglang\.launch_server|sglang_router\.launch_server|sglang\.bench_(?:offline_throughput|one_batch)"
+        r"sglang\.launch_server|sglang_router\.launch_server|dynamo\.sglang"
+        r"|sglang\.bench_(?:offline_throughput|one_batch)"
     ),
     scripts=re.compile(r"(?:.*/)?sglang/launch_server\.py"),
     commands=frozenset({("sglang", "serve")}),
 )
 """Ways to start it: `python -m sglang.launch_server` (all versions), `sglang serve` (0.5.5+), the router that starts
-workers with the same options, and two offline benchmarks that run the engine itself."""
+workers with the same options, Dynamo's worker, and two offline benchmarks that run the engine itself."""
 
-_OTHER_OPTIONS = ("sglang_router", "sglang.bench")
+_OTHER_OPTIONS = ("sglang_router", "sglang.bench", "dynamo.")
 """Programs that take options of their own beside the server's."""
+
+_DESTS = MappingProxyType(
+    {
+        "data_parallel_size": "dp_size",
+        "dp": "dp_size",
+        "model": "model_path",
+        "pipeline_parallel_size": "pp_size",
+        "tensor_parallel_size": "tp_size",
+        "tp": "tp_size",
+    }
+)
+"""Spellings that an option file may use -> the setting."""
 
 _ENVIRONMENT = re.compile(
     r"SGLANG_\w+|SGL_\w+|CUDA_VISIBLE_DEVICES|CUDA_LAUNCH_BLOCKING|CUDA_DEVICE_MAX_CONNECTIONS|OMP_NUM_THREADS"
@@ -56,10 +70,11 @@ def settings_of(launch: Launch, version: str | None) -> Settings:
         setting = _setting(given)
         if setting is not None:
             named[setting.name] = setting
-    if "config" in named:
-        problems.append(f"the file of {named['config'].evidence} was not read: options may be set there")
+    in_file = settings_in_file(launch, named["config"].value) if "config" in named else {}
+    if in_file is None:
+        problems.append(not_read(named["config"]))
     else:
-        values |= _defaults(parsed, reading)
+        values |= _defaults(parsed, reading) | {_DESTS.get(n, n): s for n, s in in_file.items()}
     values |= _positional_model(program, reading) | named
     return Settings(MappingProxyType(values), tuple(problems))
 
@@ -68,7 +83,7 @@ def _read(program: Program, version: Version | None) -> Reading:
     """Options by the list of that version; by the newest list that takes them all when the version is not known."""
     lists = option_lists(version)
     if program.module.startswith(_OTHER_OPTIONS):
-        lists = tuple(OptionList(each.label, each.by_spelling, complete=False) for each in lists)
+        lists = tuple(OptionList(each.label, each.by_spelling, complete=False, abbreviates=True) for each in lists)
     readings = [read_options(program.words, each) for each in lists]
     best = min(readings, key=lambda reading: len(reading.problems))
     if version is not None or not best.problems:

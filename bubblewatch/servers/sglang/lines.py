@@ -6,10 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 
 from bubblewatch.model.logs import (
+    Compiling,
     DecodeStep,
     Event,
     GraphCaptured,
     GraphOff,
+    Note,
+    NoteKind,
     OverlapOff,
     PoolSized,
     PrefillStep,
@@ -26,11 +29,13 @@ PREFIX = OwnPrefix(
     # [2025-03-24 02:48:49 TP0] Prefill batch. …              0.4.4; the bracket may be cut off
     # [2026-06-28 23:41:27 DP0 PP1 TP0] …                     0.5.6 and newer: stage before tensor rank
     # [14:20:11 TP0] Decode batch. …                          0.2, 0.3: no date
+    # [2026-02-04 13:33:12] INFO engine.py:156: server_args=…   with a logging configuration of the user's
     pattern=re.compile(
         r"(?:\[|(?<!\S))(?:(?P<date>\d{4}-\d\d-\d\d)[ T])?(?P<time>\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d{1,6}))?"
-        rf"(?P<tags>{_TAGS})\]\s{{0,4}}"
+        rf"(?P<tags>{_TAGS})\]\s{{0,4}}(?:[A-Z]{{4,8}} [\w./]{{1,80}}\.py:\d{{1,6}}: )?"
     ),
     begins=re.compile(rf"(?<=\S)(?=\[\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d{_TAGS}\] )"),
+    mark="[2",
 )
 """SGLang's prefix: time, and the ranks that exist (logging format of utils/common.py configure_logger)."""
 
@@ -72,6 +77,10 @@ def _usage(fields: Mapping[str, str]) -> float | None:
     return None if usage is None or usage < 0 else min(usage, 1.0)
 
 
+def _ratio(value: float | None) -> float | None:
+    return None if value is None or value < 0 else min(value, 1.0)
+
+
 def decode(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
     fields = _fields(found["fields"])
     running = _whole(fields, "#running-req")
@@ -89,6 +98,7 @@ def decode(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Eve
             kv_usage_ratio=_usage(fields),
             accept_len=_number(fields, ("accept len",)),
             retracted=_whole(fields, "#retracted-req"),
+            accept_ratio=_ratio(_number(fields, ("accept rate",))),
         ),
     )
 
@@ -172,6 +182,25 @@ def sized(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Even
             chunked_prefill_size=fields.get("chunked_prefill_size"),
         ),
     )
+
+
+def reset_limit(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
+    """Speculation brought a limit of its own, before data-parallel attention divides it."""
+    setting = Setting("max_running_requests", int(found["limit"]), Origin.LOG, found[0])
+    return (SettingsSeen(record.line, rank, settings=Settings({setting.name: setting})),)
+
+
+def nccl_version(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
+    setting = Setting("nccl_version", found["version"], Origin.LOG, found[0])
+    return (SettingsSeen(record.line, rank, settings=Settings({setting.name: setting})),)
+
+
+def attention_backend(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
+    return (Note(record.line, rank, kind=NoteKind.ATTENTION_BACKEND, text=found["backend"]),)
+
+
+def compiling(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
+    return (Compiling(record.line, rank, what=found[0][:80]),)
 
 
 def pool(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:

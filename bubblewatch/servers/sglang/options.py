@@ -101,15 +101,18 @@ def first_release_with(dest: str) -> Version | None:
 
 DEFAULTS: tuple[tuple[str, SettingValue, str], ...] = (
     ("base_gpu_id", 0, ""),
+    ("cpu_offload_gb", 0, ""),
     ("chunked_prefill_size", None, ""),
     ("decode_log_interval", 40, ""),
     ("disable_cuda_graph", False, ""),
+    ("disable_custom_all_reduce", False, ""),
     ("disable_cuda_graph_padding", False, ""),
     ("disable_decode_cuda_graph", False, ">=0.5.14"),
     ("disable_overlap_schedule", False, ""),
     ("disaggregation_mode", "null", ""),
     ("dp_size", 1, ""),
     ("enable_dp_attention", False, ""),
+    ("enable_mixed_chunk", False, ""),
     ("enable_metrics", False, ""),
     ("gpu_id_step", 1, ">=0.4.6.post2"),
     ("is_embedding", False, ""),

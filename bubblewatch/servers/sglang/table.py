@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from bubblewatch.servers.patterns import SHARED, Pattern, failure, ready
+from bubblewatch.servers.common import ACCESS, COMMON
+from bubblewatch.servers.patterns import Pattern, failure, ready
 from bubblewatch.servers.sglang import lines
 
 _CAPTURE = (
@@ -13,7 +14,7 @@ _CAPTURE = (
 )
 
 TABLE: tuple[Pattern, ...] = (
-    SHARED[0],
+    ACCESS,
     Pattern(
         "decode",
         "Decode batch",
@@ -166,6 +167,44 @@ TABLE: tuple[Pattern, ...] = (
         telling=True,
     ),
     Pattern(
+        "speculation-limit",
+        "Max running requests",
+        re.compile(r"Max running requests is reset to (?P<limit>\d{1,6}) for speculative decoding"),
+        lines.reset_limit,
+        "[2026-07-27 12:32:21] Max running requests is reset to 48 for speculative decoding. You can override this by "
+        "explicitly setting --max-running-requests.",
+        "0.5.23",
+        telling=True,
+    ),
+    Pattern(
+        "nccl-version",
+        "is using nccl",
+        re.compile(r"^sglang is using nccl==(?P<version>[\d.]{1,20})"),
+        lines.nccl_version,
+        "[2026-04-14 16:08:43 TP0] sglang is using nccl==2.27.5",
+        "0.5.10",
+        telling=True,
+    ),
+    Pattern(
+        "attention-backend",
+        "ttention backend not",
+        re.compile(r"^Attention backend not (?:explicitly )?specified\. Use (?P<backend>\w{1,40}) backend by default"),
+        lines.attention_backend,
+        "[2026-05-02 06:12:42] Attention backend not specified. Use fa3 backend by default.",
+        "0.5.11",
+        telling=True,
+    ),
+    Pattern(
+        "compiling",
+        "DeepGEMM",
+        re.compile(r"^Entering DeepGEMM JIT [\w -]{1,40} session"),
+        lines.compiling,
+        "[2025-10-16 03:20:30 TP0] Entering DeepGEMM JIT Single Kernel Compile session. If it takes too long, please "
+        "run the pre-compile script first.",
+        "0.5.3 (built from the source's format)",
+        telling=True,
+    ),
+    Pattern(
         "retraction",
         "Retract requests",
         re.compile(r"KV cache pool is full\. Retract requests\. #retracted_reqs: (?P<count>\d{1,9})"),
@@ -227,6 +266,6 @@ TABLE: tuple[Pattern, ...] = (
         "0.5.10",
         telling=True,
     ),
-    *SHARED[1:],
+    *COMMON,
 )
 """What SGLang's lines mean, the most frequent first; the settings line is read in `server_args`."""

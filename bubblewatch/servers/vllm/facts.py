@@ -9,8 +9,11 @@ from bubblewatch.model.server import Setting, Settings
 from bubblewatch.servers.base import Facts, LayerRule, LayerSplit, Role, Running
 from bubblewatch.servers.versions import Bounds, Version
 from bubblewatch.servers.vllm.options import NEWEST_KNOWN
+from bubblewatch.servers.vllm.tuning import with_tuning
 
 _NO_GRAPHS = frozenset({"NONE", "0"})
+_DYNAMO_ROLES = {"prefill": Role.PREFILL, "decode": Role.DECODE, "agg": Role.BOTH}
+"""`--disaggregation-mode` of Dynamo's worker (dynamo.vllm 1.x; before it `--is-prefill-worker`)."""
 _KV_ROLES = {"kv_producer": Role.PREFILL, "kv_consumer": Role.DECODE, "kv_both": Role.BOTH}
 
 
@@ -23,7 +26,7 @@ def facts_of(settings: Settings, version: str | None, bounds: Bounds | None) -> 
     graphs, setting, reason = _decode_graphs(settings, known, pp)
     enabled, possible = _overlap(settings, known, pp)
     role = _role(settings)
-    return Facts(
+    facts = Facts(
         pp=pp,
         tp=settings.number("tp_size"),
         dp=dp,
@@ -45,6 +48,7 @@ def facts_of(settings: Settings, version: str | None, bounds: Bounds | None) -> 
         running=Running.TOTAL,
         newer_than_known=parsed is not None and newest is not None and parsed > newest,
     )
+    return with_tuning(facts, settings, known)
 
 
 def _decode_graphs(settings: Settings, known: Bounds, pp: int | None) -> tuple[bool | None, Setting | None, str]:
@@ -92,7 +96,9 @@ def _overlap(settings: Settings, known: Bounds, pp: int | None) -> tuple[bool | 
 
 
 def _batches_in_flight(settings: Settings, known: Bounds, pp: int | None, *, enabled: bool | None) -> int | None:
-    """Batches that the engine keeps in flight: one for each stage, except early versions without Ray."""
+    """Batches that the engine keeps in flight: as it says, else one a stage, except in early versions without Ray."""
+    if (said := settings.number("batch_queue_size")) is not None:
+        return said
     if pp is None or pp == 1:
         return pp
     if known.since("0.9.0") is False and settings.get("distributed_executor_backend") != "ray":
@@ -114,6 +120,9 @@ def _graph_max_batch(settings: Settings) -> int | None:
 
 
 def _role(settings: Settings) -> Role | None:
+    word = "prefill" if settings.flag("is_prefill_worker") else "decode" if settings.flag("is_decode_worker") else ""
+    if (worker := _DYNAMO_ROLES.get(word or str(settings.get("disaggregation_mode")))) is not None:
+        return worker
     if "kv_transfer_config" not in settings:
         return None
     text = settings.get("kv_transfer_config")
@@ -137,7 +146,7 @@ def _exempt(settings: Settings, role: Role | None) -> bool | None:
 
 def _layer_split(settings: Settings, known: Bounds) -> LayerSplit | None:
     """Rule of `get_pp_indices` (vLLM 0.8.5 .. 0.33.0 distributed/utils.py): the last stage is spared, or stated."""
-    stated = str(settings.get("VLLM_PP_LAYER_PARTITION") or "")
+    stated = str(settings.get("layers_of_stages") or settings.get("VLLM_PP_LAYER_PARTITION") or "")
     if re.fullmatch(r"\d{1,6}(?:,\d{1,6})*", stated):
         return LayerSplit(LayerRule.STATED, tuple(int(part) for part in stated.split(",")))
     return LayerSplit(LayerRule.ONE_MORE_BEFORE_LAST) if known.since("0.8.0") else None

@@ -5,22 +5,28 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from bubblewatch.model.redact import is_secret_name
 from bubblewatch.model.server import Launch, Origin, Setting, Settings, SettingValue
 from bubblewatch.servers.argv import Given, Takes, read_options, value_of, whole_number
 from bubblewatch.servers.environment import settings_from_environment
+from bubblewatch.servers.option_file import not_read, settings_in_file
 from bubblewatch.servers.program import Entry, Program, find_program
 from bubblewatch.servers.vllm.options import COUNTS, DEFAULTS, OPTIONS, SHARED_NAMES, THOUSANDS
 
 ENTRY = Entry(
-    modules=re.compile(r"vllm\.entrypoints\.(?:openai\.|cli\.)?(?:api_server|main|launcher)"),
-    scripts=re.compile(r"(?:.*/)?vllm/entrypoints/(?:openai/)?api_server\.py"),
+    modules=re.compile(r"vllm\.entrypoints\.(?:openai\.|cli\.)?(?:api_server|main|launcher)|dynamo\.vllm"),
+    scripts=re.compile(
+        r"(?:.*/)?vllm/entrypoints/(?:openai/)?api_server\.py|(?:.*/)?\w{0,60}vllm\w{0,60}\.py"
+        r"|(?:.*/)?benchmark_(?:latency|throughput)\.py"
+    ),
     commands=frozenset({("vllm", "serve"), ("vllm", "launch")}),
     images=re.compile(r"(?:[\w.:/-]{0,200}/)?vllm-openai(?:[:@][\w.:-]{1,200})?"),
 )
-"""Ways to start it: `vllm serve`, the older API server modules, and the image whose entry point is the server."""
+"""Ways to start it: `vllm serve`, the older API server modules, Dynamo's worker, scripts named after it and its two
+offline benchmarks, which all take its options, and the image whose entry point is the server."""
 
 _ENVIRONMENT = re.compile(
     r"VLLM_\w+|CUDA_VISIBLE_DEVICES|CUDA_LAUNCH_BLOCKING|OMP_NUM_THREADS|TORCH_COMPILE_DISABLE"
@@ -53,10 +59,12 @@ def settings_of(launch: Launch) -> Settings:
     for given in reading.given:
         for setting in _settings(given):
             named[setting.name] = setting
-    if "config" in named:
-        problems.append(f"the file of {named['config'].evidence} was not read: options may be set there")
+    in_file = settings_in_file(launch, named["config"].value) if "config" in named else {}
+    if in_file is None:
+        problems.append(not_read(named["config"]))
     else:
         values |= {_short(name): Setting(_short(name), value, Origin.DEFAULT, "default") for name, value in DEFAULTS}
+        values |= {_short(name): replace(setting, name=_short(name)) for name, setting in in_file.items()}
     if reading.others[:1] == tuple(words[:1]) and words:
         values["model"] = Setting("model", words[0], Origin.ARGV, words[0])
     return Settings(MappingProxyType(values | named), tuple(problems))

@@ -5,20 +5,26 @@ from __future__ import annotations
 import re
 
 from bubblewatch.model.logs import (
+    Compiling,
     Event,
     Failure,
     GraphCaptured,
     GraphOff,
+    Note,
+    NoteKind,
+    Offload,
     OverlapOff,
     PoolSized,
     Retraction,
     SettingsSeen,
+    SpecDecode,
     Starting,
     StatsLine,
-    VersionSeen,
+    StepTimes,
 )
 from bubblewatch.model.server import Origin, Rank, Setting, Settings
 from bubblewatch.servers.logprefix import OwnPrefix, Record
+from bubblewatch.servers.patterns import Build
 
 _LEVEL = r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)"
 PREFIX = OwnPrefix(
@@ -30,6 +36,7 @@ PREFIX = OwnPrefix(
         r"\[?(?P<file>[\w./]{1,120}):\d{1,6}\] "
     ),
     begins=re.compile(rf"(?<=[^\s(])(?=(?:\([^()\s]{{1,60}} pid=\d{{1,10}}\) )?{_LEVEL} \d\d-\d\d \d\d:\d\d:\d\d )"),
+    mark=".py:",
 )
 """vLLM's prefix: level, month and day without a year, time, source file and line (logging_utils/formatter.py)."""
 
@@ -37,6 +44,9 @@ _PROCESS = re.compile(
     r"\((?:VLLM::)?Worker(?:_DP(?P<dp>\d{1,5}))?(?:_PP(?P<pp>\d{1,5}))?(?:_PCP\d{1,5})?(?:_TP(?P<tp>\d{1,5}))?"
     r"(?:_DCP\d{1,5})?(?:_EP\d{1,5})? pid="
 )
+
+_SPEC_FIELD = re.compile(r"([A-Z][a-z]+(?: [A-Za-z]+){0,4}): (\d{1,12}(?:\.\d{1,6})?)")
+_SPEC_RATIOS = ("avg draft acceptance rate", "draft acceptance rate")
 
 QUOTES_USERS = ("Received request ", "Request ")
 """How messages begin that carry what users wrote (request logging)."""
@@ -70,10 +80,6 @@ def stats_and_preemptions(found: re.Match[str], record: Record, rank: Rank | Non
     events = _stats(found, record, rank)
     count = int(found["preemptions"] or 0)
     return (*events, Retraction(record.line, rank, count=count)) if count else events
-
-
-def version(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
-    return (VersionSeen(record.line, rank, version=found["version"]),)
 
 
 def eager(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
@@ -121,6 +127,85 @@ def pool(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event
             max_concurrency=float(concurrency) if concurrency else None,
         ),
     )
+
+
+def pool_memory(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
+    return (PoolSized(record.line, rank, kv_gib=float(found["gib"])),)
+
+
+def pool_blocks(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
+    return (PoolSized(record.line, rank, kv_blocks=int(found["blocks"])),)
+
+
+def offloaded(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
+    return (Offload(record.line, rank, host_gib=float(found["gib"])),)
+
+
+def speculation(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
+    """How speculation fared, in any of its three forms; the one of V0 counts since start."""
+    fields = {key.lower(): value for key, value in _SPEC_FIELD.findall(found[0])}
+    ratio = next((float(fields[key]) for key in _SPEC_RATIOS if key in fields), None)
+    total = found["old"] is not None
+    if ratio is not None:
+        ratio = min(ratio if total else ratio / 100, 1.0)
+    length = fields.get("mean acceptance length")
+    accepted, drafted = (
+        fields.get(long) or fields.get(short)
+        for long, short in (("number of accepted tokens", "accepted"), ("number of draft tokens", "drafted"))
+    )
+    return (
+        SpecDecode(
+            record.line,
+            rank,
+            accept_len=float(length) if length else None,
+            accept_ratio=ratio,
+            accepted_tokens=int(float(accepted)) if accepted else None,
+            drafted_tokens=int(float(drafted)) if drafted else None,
+            total=total,
+        ),
+    )
+
+
+def iteration(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
+    """One step of the engine; an idle rank of a data-parallel group steps along as a dummy, which is no work."""
+    if found["dummy"]:
+        return ()
+    prompts = int(found["prompts"])
+    seconds, scheduled = float(found["ms"]) / 1000, prompts + int(found["decodes"])
+    return (StepTimes(record.line, rank, wall_s=seconds, scheduled=scheduled, decode_only=not prompts),)
+
+
+def setting_seen(name: str) -> Build:
+    """A builder for a line that prints the value of one setting."""
+
+    def build(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
+        text = found["value"]
+        setting = Setting(name, int(text) if text.isdigit() else text, Origin.LOG, found[0][:200])
+        return (SettingsSeen(record.line, rank, settings=Settings({name: setting})),)
+
+    return build
+
+
+def note(kind: NoteKind) -> Build:
+    """A builder for a remark; what it says is the group `text`, or the whole match."""
+
+    def build(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
+        text = found.groupdict().get("text") or found[0]
+        return (Note(record.line, rank, kind=kind, text=text[:200]),)
+
+    return build
+
+
+def uneven(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
+    """Layers of each stage as the server spread them."""
+    split = found["layers"].replace(" ", "")
+    setting = Setting("layers_of_stages", split, Origin.LOG, found[0][:200])
+    remark = Note(record.line, rank, kind=NoteKind.UNEVEN_LAYERS, text=split)
+    return (remark, SettingsSeen(record.line, rank, settings=Settings({setting.name: setting})))
+
+
+def compiled_while_serving(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:
+    return (Compiling(record.line, rank, what=found["kernel"][:80], serving=True),)
 
 
 def preempted(_found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Event, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from bubblewatch.model.server import SettingValue
-from bubblewatch.servers.argv import Option, OptionList, Takes
+from bubblewatch.servers.argv import OptionList, option_table
 
 _ONE = """
 --block-size --chat-template --compilation-config,-cc --config --cpu-offload-gb --data-parallel-size,-dp
@@ -18,6 +18,7 @@ _ONE = """
 --port --quantization,-q --reasoning-parser --revision --runner --scheduler-cls --scheduling-policy --seed
 --speculative-config --speculative-model --num-speculative-tokens --stream-interval --swap-space --task
 --tensor-parallel-size,-tp --tokenizer --tool-call-parser --uvicorn-log-level --watchdog-config --api-server-count
+--disaggregation-mode --offload-group-size --kv-offloading-size --kv-offloading-backend
 --long-prefill-token-threshold --ubatch-size --nnodes --node-rank --data-parallel-size-local --data-parallel-rank
 """
 _MANY = "--cuda-graph-sizes --cudagraph-capture-sizes --served-model-name --lora-modules --allowed-origins"
@@ -28,29 +29,13 @@ _SWITCH = """
 """
 _NOTHING = """
 --disable-log-stats --disable-log-requests --disable-async-output-proc --enable-auto-tool-choice --enable-reasoning
+--is-prefill-worker --is-decode-worker
 --disable-frontend-multiprocessing --disable-sliding-window --preemption-mode-swap
 """
-_PERHAPS = "-O"
 
-_DESTS = MappingProxyType(
-    {
-        "-O": "optimization_level",
-    }
-)
+_TABLE = option_table(one=_ONE, many=_MANY, switch=_SWITCH, flag=_NOTHING, opt="optimization_level:-O")
 
-
-def _rows() -> Mapping[str, Option]:
-    table: dict[str, Option] = {}
-    groups = ((_ONE, Takes.ONE), (_MANY, Takes.MANY), (_SWITCH, Takes.SWITCH), (_NOTHING, Takes.NOTHING))
-    for text, takes in (*groups, (_PERHAPS, Takes.PERHAPS_ONE)):
-        for word in text.split():
-            spellings = tuple(word.split(","))
-            dest = _DESTS.get(spellings[0], spellings[0].lstrip("-").replace("-", "_"))
-            table |= dict.fromkeys(spellings, Option(dest, spellings, takes))
-    return MappingProxyType(table)
-
-
-OPTIONS = OptionList("vLLM", _rows(), complete=False, folds_underscores=True)
+OPTIONS = OptionList("vLLM", _TABLE, complete=False, folds_underscores=True)
 """Options of vLLM 0.8.5 .. 0.33.0 (engine/arg_utils.py, entrypoints/openai/cli_args.py), the ones that matter here."""
 
 SHARED_NAMES: Mapping[str, str] = MappingProxyType(

@@ -1,18 +1,18 @@
-"""The table of vLLM's lines: what each looks like, with an example, and what it means."""
+"""The table of vLLM's lines: what each looks like, with an example, and what it means. Start-up has its own."""
 
 from __future__ import annotations
 
 import re
 
-from bubblewatch.servers.patterns import SHARED, Pattern, failure, ready
+from bubblewatch.servers.common import ACCESS, COMMON, UVICORN_READY
+from bubblewatch.servers.patterns import Pattern, failure
 from bubblewatch.servers.vllm import lines
-from bubblewatch.servers.vllm.engine_args import engine_line, nondefault_line
+from bubblewatch.servers.vllm.startup import STARTUP
 
 _NUMBER = r"\d{1,9}(?:\.\d{1,4})?"
-_CONCURRENCY = rf"Maximum concurrency for (?P<context>[\d,]{{1,14}}) tokens per request: (?P<concurrency>{_NUMBER})x"
 
 TABLE: tuple[Pattern, ...] = (
-    SHARED[0],
+    ACCESS,
     Pattern(
         "stats",
         "tokens/s, ",
@@ -35,128 +35,39 @@ TABLE: tuple[Pattern, ...] = (
         telling=True,
     ),
     Pattern(
-        "version",
-        "vLLM ",
-        re.compile(r"^vLLM (?:API )?server version (?P<version>\d[\w.+-]{0,60})"),
-        lines.version,
-        "INFO 05-16 13:11:58 [api_server.py:1043] vLLM API server version 0.8.5.post1",
-        "0.8.5",
+        "speculation",
+        "metrics: ",
+        re.compile(r"^(?:SpecDecoding metrics: |(?P<old>Speculative metrics: ))[^\n]{0,600}"),
+        lines.speculation,
+        "(APIServer pid=7228) INFO 08-04 20:51:08 [metrics.py:120] SpecDecoding metrics: Mean acceptance length: 3.49, "
+        "Accepted throughput: 0.12 tokens/s, Drafted throughput: 0.34 tokens/s, Accepted: 92 tokens, Drafted: 259 "
+        "tokens, Per-position acceptance rate: 0.757, 0.622, 0.432, Avg Draft acceptance rate: 35.5%",
+        "0.28",
         telling=True,
     ),
     Pattern(
-        "non-default-args",
-        "args: ",
-        re.compile(r"^(?:non-default )?args: (?P<body>(?:Namespace\(|\{).*)$"),
-        nondefault_line,
-        "(APIServer pid=1) INFO 10-22 09:31:02 [utils.py:233] non-default args: {'model': 'Qwen/Qwen3-8B', "
-        "'tensor_parallel_size': 2, 'enforce_eager': True, 'max_num_seqs': 64}",
-        "0.11.0",
-        telling=True,
-    ),
-    Pattern(
-        "engine",
-        "LLM engine (v",
+        "iteration",
+        "iteration elapsed time",
         re.compile(
-            r"Initializing an? (?:V[01] )?LLM engine \(v?(?P<version>[^)\s]{1,60})\) with config: (?P<config>.*)$"
+            r"Iteration\(\d{1,12}\): (?P<prompts>\d{1,9}) context requests, \d{1,12} context tokens, "
+            r"(?P<decodes>\d{1,9}) generation requests, \d{1,12} generation tokens, "
+            r"iteration elapsed time: (?P<ms>\d{1,9}(?:\.\d{1,6})?) ms(?P<dummy> \(dummy\))?"
         ),
-        engine_line,
-        "INFO 02-02 11:50:02 llm_engine.py:232] Initializing a V0 LLM engine (v0.7.1) with config: model='m', "
-        "tensor_parallel_size=2, pipeline_parallel_size=1, disable_custom_all_reduce=False, enforce_eager=True, "
-        "kv_cache_dtype=auto",
-        "0.7.1",
+        lines.iteration,
+        "(EngineCore_DP0 pid=310) INFO 02-11 08:14:02 [core.py:402] Iteration(1281): 0 context requests, 0 context "
+        "tokens, 8 generation requests, 8 generation tokens, iteration elapsed time: 21.44 ms",
+        "0.14 (built from the source's format)",
         telling=True,
     ),
     Pattern(
-        "eager",
-        "",
-        re.compile(
-            r"^(?:Cudagraph is disabled under eager mode|Enforce eager set, [^\n]{1,120}"
-            r"|Skipping CUDA graph capture[^\n]{0,160}"
-            r"|To see benefits of async output processing, enable CUDA graph[^\n]{0,80})"
-        ),
-        lines.eager,
-        "(APIServer pid=1) INFO 10-22 09:31:03 [__init__.py:381] Cudagraph is disabled under eager mode",
-        "0.11.0",
-        telling=True,
-    ),
-    Pattern(
-        "graph-downgrade",
-        "setting cudagraph_mode=",
-        re.compile(
-            r"CUDAGraphMode\.\w{1,24} is not supported [^;\n]{0,300}; "
-            r"setting cudagraph_mode=(?:CUDAGraphMode\.)?(?P<to>\w{1,24})"
-        ),
-        lines.downgraded,
-        "(Worker_TP0 pid=310) WARNING 02-11 08:12:40 [gpu_model_runner.py:4211] CUDAGraphMode.FULL_AND_PIECEWISE is "
-        "not supported with FlashInferBackend backend (support: NEVER); setting cudagraph_mode=PIECEWISE",
-        "0.14.0 (built from the source's format)",
-        telling=True,
-    ),
-    Pattern(
-        "graph-end",
-        "Graph capturing finished",
-        re.compile(r"^Graph capturing finished in (?P<seconds>\d{1,6}) secs?"),
-        lines.captured,
-        "(Worker_TP0 pid=78022) INFO 10-22 09:33:55 [gpu_model_runner.py:3480] Graph capturing finished in 6 secs, "
-        "took 0.61 GiB",
-        "0.11.0",
-        telling=True,
-    ),
-    Pattern(
-        "graph-begin",
-        "apturing",
-        re.compile(r"^(?:Capturing CUDA graphs? [^\n]{0,60}|Capturing the model for CUDA graphs)"),
-        lines.capturing,
-        "Capturing CUDA graphs (mixed prefill-decode, PIECEWISE): 100%|##########| 67/67 [00:05<00:00, 11.74it/s]",
-        "0.11.0",
-        telling=True,
-    ),
-    Pattern(
-        "async",
-        "sync",
-        re.compile(
-            r"^(?:Asynchronous scheduling is (?P<state>enabled|disabled)\."
-            r"|Async scheduling [^\n]{0,160}(?:will be disabled|is disabled)[^\n]{0,160})"
-        ),
-        lines.async_state,
-        "(APIServer pid=1) WARNING 02-11 08:11:59 [vllm.py:680] Async scheduling is not yet supported with "
-        "pipeline_parallel_size > 1 and will be disabled.",
-        "0.14.0 (built from the source's format)",
-        telling=True,
-    ),
-    Pattern(
-        "loading",
-        "",
-        re.compile(
-            r"^(?:Starting to load model |Loading model from scratch|Loading weights took |Loading safetensors "
-            r"|Waiting for \d{1,4} core engine proc|torch\.compile takes |Dynamo bytecode transform time"
-            r"|Compiling a graph for )"
-            r"[^\n]{0,60}"
-        ),
-        lines.starting,
-        "DEBUG 05-16 13:12:16 [core_client.py:425] Waiting for 1 core engine proc(s) to start: {0}",
-        "0.8.5",
-        telling=True,
-    ),
-    Pattern(
-        "kv-pool",
-        "KV cache size: ",
-        re.compile(
-            rf"\b[A-Z]{{2,8}}(?: \+ host)? KV cache size: (?P<tokens>[\d,]{{1,16}}) tokens(?:, {_CONCURRENCY})?"
-        ),
-        lines.pool,
-        "(EngineCore_DP0 pid=77352) INFO 10-22 09:33:49 [kv_cache_utils.py:1087] GPU KV cache size: 162,704 tokens",
-        "0.11.0",
-        telling=True,
-    ),
-    Pattern(
-        "kv-concurrency",
-        "Maximum concurrency for ",
-        re.compile(_CONCURRENCY),
-        lines.pool,
-        "(EngineCore_DP0 pid=77352) INFO 10-22 09:33:49 [kv_cache_utils.py:1091] Maximum concurrency for 16,000 tokens "
-        "per request: 10.17x",
-        "0.11.0",
+        "compiled-while-serving",
+        "JIT compilation during inference",
+        re.compile(r"JIT compilation during inference: (?P<kernel>\w{1,120})"),
+        lines.compiled_while_serving,
+        "(EngineCore pid=347301) WARNING 08-04 20:51:06 [jit_monitor.py:83] Triton kernel JIT compilation during "
+        "inference: _prepare_dflash_inputs_kernel. This causes a latency spike; consider extending warmup to cover "
+        "this shape/config.",
+        "0.28",
         telling=True,
     ),
     Pattern(
@@ -169,14 +80,7 @@ TABLE: tuple[Pattern, ...] = (
         "0.6.3",
         telling=True,
     ),
-    Pattern(
-        "ready",
-        "pplication startup complete",
-        re.compile(r"^(?:INFO:\s{1,10})?Application startup complete\.$"),
-        ready,
-        "(APIServer pid=1) INFO:     Application startup complete.",
-        "0.11.0 (uvicorn)",
-    ),
+    UVICORN_READY,
     Pattern(
         "shm-wait",
         "broadcast block",
@@ -211,6 +115,7 @@ TABLE: tuple[Pattern, ...] = (
         "0.10.2",
         telling=True,
     ),
-    *SHARED[1:],
+    *STARTUP,
+    *COMMON,
 )
 """What vLLM's lines mean, the most frequent first."""

@@ -1,0 +1,134 @@
+"""Sockets to listen on: TCP and unix, with a bound on the connections that are open at once."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import stat
+import weakref
+from pathlib import Path
+from typing import Self
+
+from bubblewatch.model.errors import UsageError
+
+DEFAULT_HOST = "127.0.0.1"
+"""Only this machine: what is served tells how models are run here."""
+
+BACKLOG = 128
+"""Connections that may wait to be accepted: scrapers, a few people, and room for a flood to be shed in one go."""
+
+MOST_CONNECTIONS = 256
+"""Connections open at once on one address. Above it the oldest is closed: an idle one is, so a flood of connections
+that say nothing pushes out itself, and a scrape, which takes milliseconds, still gets through. It also keeps file
+descriptors (1024 by default) for the journal and the log files."""
+
+UNIX_MODE = 0o660
+"""Permissions of a unix socket: its owner and group."""
+
+UNIX_PREFIX = "unix:"
+
+_HINTS = {
+    errno.EADDRINUSE: "another program, perhaps another bubblewatch, listens there: give --listen a free port",
+    errno.EACCES: "ports below 1024 need root: give --listen a higher one",
+    errno.EADDRNOTAVAIL: "this machine has no such address: give --listen one that it has",
+}
+
+
+def listen_address(text: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`, `[V6]:PORT` or `:PORT` (loopback). Raises UsageError for anything else."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal():
+        raise UsageError(f"--listen {text!r} is not HOST:PORT", "for example 127.0.0.1:9736 or unix:/run/my.sock")
+    return host.strip("[]") or DEFAULT_HOST, int(port)
+
+
+class Listener(socket.socket):
+    """A listening socket that keeps at most MOST_CONNECTIONS of its connections open."""
+
+    _taken: list[weakref.ref[socket.socket]]
+
+    @classmethod
+    def of(cls, bound: socket.socket) -> Self:
+        """Take over the descriptor of `bound`, which must not be used afterwards."""
+        own = cls(fileno=bound.detach())
+        own._taken = []
+        return own
+
+    def accept(self) -> tuple[socket.socket, object]:
+        """As of every socket; may first hang up on the oldest connection."""
+        connection, address = super().accept()
+        self._taken = [one for one in self._taken if (held := one()) is not None and held.fileno() >= 0]
+        self._taken.append(weakref.ref(connection))
+        for _ in range(len(self._taken) - MOST_CONNECTIONS):
+            oldest = self._taken.pop(0)()
+            if oldest is not None:
+                with contextlib.suppress(OSError):  # the other end has hung up already
+                    oldest.shutdown(socket.SHUT_RDWR)
+        return connection, address
+
+    @property
+    def url(self) -> str:
+        """Where it is reached, without a slash at the end; `{scheme}` stands for http or https."""
+        name = self.getsockname()
+        if isinstance(name, str):
+            return f"{UNIX_PREFIX}{name}"
+        host, port = name[:2]
+        return f"{{scheme}}://[{host}]:{port}" if ":" in host else f"{{scheme}}://{host}:{port}"
+
+
+def listen(address: str) -> Listener:
+    """A socket that listens on `HOST:PORT` or `unix:/path`. Raises UsageError when that cannot be."""
+    if address.startswith(UNIX_PREFIX):
+        return _listen_unix(address.removeprefix(UNIX_PREFIX))
+    return listen_tcp(*listen_address(address))
+
+
+def listen_tcp(host: str, port: int) -> Listener:
+    """A socket that listens on this address; port 0 takes a free one. Raises UsageError when that cannot be."""
+    place = f"{host}:{port}"
+    if not 0 <= port <= 65535:
+        raise UsageError(f"Cannot listen on {place}: ports are 0 to 65535", "give --listen another port")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (socket.gaierror, UnicodeError) as error:
+        raise UsageError(
+            f"Cannot listen on {place}: no such host", "give --listen an address of this machine"
+        ) from error
+    bound = socket.socket(family, kind, protocol)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return _listening(bound, address, place)
+
+
+def _listen_unix(path: str) -> Listener:
+    """A socket of this path. A socket on which nobody listens any more is replaced, nothing else is."""
+    if not path.startswith("/"):
+        raise UsageError(f"Cannot listen on {UNIX_PREFIX}{path}: the path does not start with a slash")
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISSOCK(Path(path).lstat().st_mode) and not _answers(path):
+            Path(path).unlink()
+    os.fchmod(bound.fileno(), UNIX_MODE)  # on Linux a bound socket gets these, cut by the umask
+    listener = _listening(bound, path, f"{UNIX_PREFIX}{path}")
+    with contextlib.suppress(OSError):
+        Path(path).chmod(UNIX_MODE)
+    return listener
+
+
+def _answers(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        return probe.connect_ex(path) == 0
+
+
+def _listening(bound: socket.socket, address: tuple[object, ...] | str, place: str) -> Listener:
+    try:
+        bound.bind(address)
+        bound.listen(BACKLOG)
+    except OSError as error:
+        bound.close()
+        what = error.strerror or str(error)  # a path that is too long has no error number
+        raise UsageError(f"Cannot listen on {place}: {what}", _HINTS.get(error.errno or 0)) from error
+    return Listener.of(bound)

@@ -1,0 +1,83 @@
+"""Reading a recording whatever form its parts have, and turning closed parts into Parquet."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bubblewatch.model.errors import SourceError, UsageError
+from bubblewatch.sources.recording_folder import (
+    UNFINISHED_SUFFIX,
+    Part,
+    parts_of,
+    recording_parts,
+    table_folder,
+)
+from bubblewatch.sources.recording_log import read_log
+from bubblewatch.sources.recording_records import SCHEMA, Begin, Record
+
+MISSING = "install the extra: pip install 'bubblewatch[report]'"
+
+
+def read_records(folder: Path) -> Iterator[Record]:
+    """All records of a recording, oldest first. Raises UsageError for what is no recording or cannot be read here."""
+    for part in recording_parts(folder):
+        yield from part_records(part)
+
+
+def part_records(part: Part) -> Iterator[Record]:
+    """The records of one part."""
+    for record in read_log(part.path) if part.is_log else _from_tables(part):
+        if isinstance(record, Begin) and record.schema > SCHEMA:
+            raise UsageError(
+                f"{part.path} was written by bubblewatch {record.program}, in a form that this version cannot read",
+                "use that version or a newer one",
+            )
+        yield record
+
+
+def _from_tables(part: Part) -> Iterator[Record]:
+    try:
+        from bubblewatch.report.recording_tables import read_part  # noqa: PLC0415  pyarrow is an extra
+    except ImportError as error:
+        raise UsageError(f"{part.path} is Parquet, and pyarrow is not installed", MISSING) from error
+    return read_part(part.path)
+
+
+def compact(log: Path) -> Path:
+    """Turn the append-only file of a closed part into a folder of Parquet, and remove it; gives the folder.
+
+    At any moment either the file or the whole folder is there. Raises SourceError when it cannot be done.
+    """
+    from bubblewatch.report.recording_tables import to_tables, write_part  # noqa: PLC0415  pyarrow is an extra
+
+    number = int(log.name.partition(".")[0])
+    final = table_folder(log.parent, number)
+    unfinished = final.with_name(final.name + UNFINISHED_SUFFIX)
+    try:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir()
+        write_part(to_tables(read_log(log)), unfinished)
+        for path in unfinished.iterdir():
+            _sync(path)
+        unfinished.rename(final)
+        _sync(log.parent)
+        log.unlink()
+    except OSError as error:
+        raise SourceError(f"{log} cannot be turned into Parquet: {error.strerror or error}") from error
+    return final
+
+
+def _sync(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def closed_logs(folder: Path) -> Sequence[Path]:
+    """Append-only parts that nobody writes any more: all but the newest part."""
+    return [part.path for part in parts_of(folder)[:-1] if part.is_log]

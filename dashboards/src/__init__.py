@@ -1,0 +1,1 @@
+"""One file a dashboard, and the panels that they are made of."""
