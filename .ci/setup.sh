@@ -83,6 +83,8 @@ look_for_test_needs() {
   has_python_headers "$PYTHON_FOUND" || need "$(python_package "$PYTHON_FOUND")-dev" "systemd-python is built against it"
   { has journalctl && [[ -x /lib/systemd/systemd-journald ]]; } || need systemd "a real journal to read"
   [[ -x /lib/systemd/systemd-journal-remote ]] || need systemd-journal-remote "makes journal files"
+  has systemd-nspawn || need systemd-container "a host with a real systemd, for the service"
+  has openssl || need openssl "certificates for the tests of TLS"
   has tmux || need tmux "a terminal to look at"
 }
 

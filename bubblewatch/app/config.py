@@ -109,6 +109,26 @@ class Config:
         "How often it is written when it changed; a crash never loses log lines, they are read again.",
         live=False,
     )
+    record: bool = _key(
+        "record.enabled", FLAG, True, "Record what is seen, where there is a folder for it.", live=False
+    )
+    record_folder: str | None = _key(
+        "record.folder",
+        TEXT,
+        None,
+        "Where recordings go. The folder recording in that of the state when not set; else nothing is recorded.",
+        live=False,
+    )
+    record_bytes: int = _key(
+        "record.max_size",
+        sized(16 * 2**20, 2**42),
+        2 * 2**30,
+        "Most that recordings may take on disk; the oldest go first. A day of eight GPUs takes about 200 MB.",
+        live=False,
+    )
+    record_age_s: float = _key(
+        "record.max_age", within(3600, 366 * 86_400), 7 * 86_400.0, "How long recordings are kept.", live=False
+    )
     log_level: str = _key("log.level", one_of("debug", "info", "warning", "error"), "info", "What the daemon says.")
 
 

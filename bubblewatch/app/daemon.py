@@ -9,7 +9,9 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from types import FrameType
 
 from starlette.types import ASGIApp
@@ -19,26 +21,35 @@ from bubblewatch.app.config import KEYS, Config, Loaded, load
 from bubblewatch.app.config_check import configured_rules
 from bubblewatch.app.demo import scenarios, simulated_watcher
 from bubblewatch.app.live import LiveOptions, live_watcher
+from bubblewatch.app.record import Recording
 from bubblewatch.app.web_daemon import Web
-from bubblewatch.diagnose.explain import explain_text
+from bubblewatch.diagnose.explain import explain_html, explain_text, find, rules_html
 from bubblewatch.diagnose.rule import Rule
 from bubblewatch.exporter.collector import Exposition
 from bubblewatch.exporter.pages import Documents, application
 from bubblewatch.exporter.server import HTTP_LOG
 from bubblewatch.model.clock import Clock, SystemClock
-from bubblewatch.model.errors import UsageError
+from bubblewatch.model.errors import RuleError, UsageError
 from bubblewatch.model.findings import Snapshot, State
 from bubblewatch.report.document import error_document, snapshot_document, to_json
 from bubblewatch.runtime.feed_codec import feed_to_json
 from bubblewatch.runtime.feed_desk import FeedDesk
+from bubblewatch.runtime.flight_recorder import Bounds
 from bubblewatch.runtime.hub import Hub
+from bubblewatch.runtime.memory import Memory
 from bubblewatch.runtime.sampler_cost import SamplerCost
+from bubblewatch.runtime.state_store import StateStore
 from bubblewatch.runtime.watch import Watcher
+from bubblewatch.runtime.witness import Witness
 from bubblewatch.sources.journal_log import JournalHandler
+from bubblewatch.sources.proc import own_children
 from bubblewatch.sources.service_manager import ServiceManager, tells_journal
 
 TICK_S = 1.0
 """Seconds between two judgements: rules speak of tens of seconds, and a scrape comes every 15 s."""
+
+LAST_WRITE_S = 0.5
+"""Longest wait for the last state to reach the disk, in seconds; what is lost then is read from the logs again."""
 
 RUNBOOK_WIDTH = 100
 """Characters of a line on the page of a rule."""
@@ -92,38 +103,62 @@ class _Daemon:
         self._wake = threading.Event()
         self._is_stopping = False
         self._is_reloading = False
+        self._is_running = False
         self._web_hangs = False
         self._web = Web()
         self._web.bind(loaded.config)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
-        self._watcher, self._sampler_cost = _watcher(options.scenario, loaded.config, rules, self._clock)
+        self._store = _store(options, loaded.config, manager, self._clock)
+        memory = self._store.load() if self._store is not None else None
+        self._recording = _recording(options, loaded.config, manager, self._clock)
+        witness = self._recording.recorder if self._recording is not None else None
+        self._watcher, self._sampler_cost = _watcher(
+            options.scenario, loaded.config, rules, self._clock, memory, witness
+        )
         self._web.apply(loaded.config, self._app(rules))
 
     def run(self) -> None:
         """Tick at an even pace until told to stop. A tick that takes long makes the next one late, never doubled."""
         log.info("serving url=%s", " ".join(self._web.urls))
-        is_ready = False
         next_ns = self._clock.monotonic_ns()
         while not self._is_stopping:
             if self._is_reloading:
                 self._reload()
-            snapshot = self._hub.publish(self._watcher.tick())
-            if self._desk.is_wanted:
-                self._desk.put(self._watcher.feed(snapshot, platform.node()))
-            if not is_ready:
+            snapshot = self._tick()
+            if not self._is_running:
                 self._manager.ready(status_line(snapshot))
-                is_ready = True
+                self._is_running = True
             self._show_health(snapshot)
             next_ns = max(next_ns + round(TICK_S * 1e9), self._clock.monotonic_ns())
             self._wake.wait(max(next_ns - self._clock.monotonic_ns(), 0) / 1e9)
             self._wake.clear()
 
     def close(self) -> None:
+        """End everything within two seconds; a child that is stuck in the driver is named and left behind."""
         self._manager.stopping()
         self._hub.close()
-        self._web.close()
+        self._web.begin_stop()
+        if self._store is not None:
+            self._store.close(self._watcher.memory(), LAST_WRITE_S)
         self._watcher.close()
+        if self._recording is not None:
+            self._recording.close()
+        self._web.close()
+        for pid in own_children():
+            log.warning("a child does not end, it may be stuck in the driver, and is left behind pid=%d", pid)
+
+    def _tick(self) -> Snapshot:
+        snapshot = self._watcher.tick()
+        if self._store is not None:
+            self._store.offer(self._watcher.memory)
+            snapshot = replace(snapshot, sources=(*snapshot.sources, self._store.health()))
+        if self._recording is not None:
+            snapshot = replace(snapshot, sources=(*snapshot.sources, self._recording.recorder.health()))
+        snapshot = self._hub.publish(snapshot)
+        if self._desk.is_wanted:
+            self._desk.put(self._watcher.feed(snapshot, platform.node()))
+        return snapshot
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
@@ -131,6 +166,8 @@ class _Daemon:
         else:
             log.info("stopping signal=%s", signal.Signals(number).name)
             self._is_stopping = True
+            if not self._is_running:
+                raise SystemExit(0)  # NVML may take long to start, and there is nothing to put away yet
         self._wake.set()
 
     def _show_health(self, snapshot: Snapshot) -> None:
@@ -152,6 +189,8 @@ class _Daemon:
             self._web.apply(loaded.config, self._app(rules))
         except UsageError as error:
             log.error("reload refused, the old configuration stays error=%s", error)  # noqa: TRY400  no bug of ours
+            for problem in error.problems[1:] if isinstance(error, RuleError) else ():
+                log.error("wrong rule problem=%s", problem)  # noqa: TRY400  no bug of ours
             self._manager.ready("reload refused, the old configuration stays")
             return
         before, self._loaded = self._loaded, loaded
@@ -171,11 +210,18 @@ class _Daemon:
         documents = Documents(
             of_snapshot=lambda snapshot: to_json(snapshot_document(snapshot)),
             of_error=lambda what, hint: to_json(error_document(what, hint)),
-            of_rule={rule.name: explain_text(rule, RUNBOOK_WIDTH) for rule in rules}.get,
+            of_rule=lambda name: _explained(rules, name, partial(explain_text, width=RUNBOOK_WIDTH)),
+            rule_page=lambda name: _explained(rules, name, explain_html),
+            rule_index=rules_html(rules),
             feed=feed,
         )
         exposition = Exposition(self._hub, __version__, self._sampler_cost, host=platform.node())
         return application(self._hub, exposition, documents)
+
+
+def _explained(rules: Sequence[Rule], name: str, render: Callable[[Rule], str]) -> str | None:
+    rule = find(rules, name)
+    return None if rule is None else render(rule)
 
 
 def status_line(snapshot: Snapshot) -> str:
@@ -196,20 +242,51 @@ def _log_to(environ: Mapping[str, str], level: str) -> None:
     handler: logging.Handler
     if tells_journal(environ, sys.stderr.fileno()):
         handler = JournalHandler()
+        handler.setFormatter(logging.Formatter("%(message)s"))
     else:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler])
-    for chatty in (
-        "httpx",
-        "httpcore",
-        HTTP_LOG,
-    ):  # they log every request or start, which is a state and no transition
+    for chatty in ("httpx", "httpcore", HTTP_LOG):  # every request is a line of theirs
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
+def _store(options: DaemonOptions, config: Config, manager: ServiceManager, clock: Clock) -> StateStore | None:
+    """Where the state is kept; None when nobody named a place, or when the host is simulated."""
+    folder = config.state_folder or manager.state_folder
+    if folder is None or options.scenario is not None:
+        return None
+    return StateStore(Path(folder), config.state_bytes, config.state_every_s, clock)
+
+
+def _recording(options: DaemonOptions, config: Config, manager: ServiceManager, clock: Clock) -> Recording | None:
+    """Where what is seen is recorded; None when that is switched off or no place for it is known.
+
+    A folder that was named must do; that beside the state is left alone when it does not, so that we watch all the same.
+    """
+    state = config.state_folder or manager.state_folder
+    folder = config.record_folder or (f"{state}/recording" if state is not None else None)
+    if not config.record or folder is None or (options.scenario is not None and config.record_folder is None):
+        return None
+    bounds = Bounds(most_bytes=config.record_bytes, most_age_s=config.record_age_s)
+    try:
+        return Recording(
+            Path(folder), clock, config.window_s, one_shot=False, scenario=options.scenario or "", bounds=bounds
+        )
+    except UsageError as error:
+        if config.record_folder is not None:
+            raise
+        log.warning("nothing is recorded error=%s", error)
+        return None
+
+
 def _watcher(
-    scenario: str | None, config: Config, rules: Sequence[Rule], clock: Clock
+    scenario: str | None,
+    config: Config,
+    rules: Sequence[Rule],
+    clock: Clock,
+    memory: Memory | None,
+    witness: Witness | None,
 ) -> tuple[Watcher, Callable[[], SamplerCost] | None]:
     if scenario is None:
         live = LiveOptions(
@@ -220,8 +297,8 @@ def _watcher(
             ignore=config.ignore,
             one_shot=False,
         )
-        return live_watcher(live, rules, clock)
+        return live_watcher(live, rules, clock, witness, memory)
     known = scenarios()
     if scenario not in known:
         raise UsageError(f"no scenario is called {scenario!r}", f"there are {', '.join(known)}")
-    return simulated_watcher(known[scenario], clock, rules, config.ignore, one_shot=False), None
+    return simulated_watcher(known[scenario], clock, rules, config.ignore, one_shot=False, witness=witness), None

@@ -12,6 +12,7 @@ from bubblewatch.model.clock import Clock, ManualClock, SystemClock
 from bubblewatch.model.findings import Snapshot
 from bubblewatch.report.table import live_table
 from bubblewatch.runtime.watch import Watcher, WatchOptions
+from bubblewatch.runtime.witness import Witness
 from bubblewatch.servers import registry
 from bubblewatch.sources.simulated import SCENARIOS, Scenario, SimulatedHost
 
@@ -28,9 +29,15 @@ def scenarios() -> Mapping[str, Scenario]:
 
 
 def simulated_watcher(
-    scenario: Scenario, clock: Clock, rules: Sequence[Rule], ignore: Sequence[str], *, one_shot: bool = True
+    scenario: Scenario,
+    clock: Clock,
+    rules: Sequence[Rule],
+    ignore: Sequence[str],
+    *,
+    one_shot: bool = True,
+    witness: Witness | None = None,
 ) -> Watcher:
-    """A watcher on the simulated host, on this clock."""
+    """A watcher on the simulated host, on this clock; `witness` sees what it sees."""
     host = SimulatedHost(scenario, clock)
     return Watcher(
         clock=clock,
@@ -41,6 +48,7 @@ def simulated_watcher(
         open_endpoint=lambda _seen, _kind: None,
         rules=rules,
         options=WatchOptions(window_s=float(WATCH_S), ignore=tuple(ignore), one_shot=one_shot),
+        witness=witness,
     )
 
 

@@ -14,8 +14,9 @@ from bubblewatch.model.clock import Clock
 from bubblewatch.model.findings import SCHEMA_VERSION, Health, Snapshot, SourceHealth, TargetView
 from bubblewatch.model.visible import visible
 
-LOOK_S = 2.0
-"""How long the doctor looks, in seconds: two refreshes of the slowest sensor it judges (SM activity, once a second)."""
+LOOK_S = 3.0
+"""How long the doctor looks, in seconds: by then the sampler has measured how often the sensors of a GPU refresh (2 s),
+and the slowest one that is judged (SM activity, once a second) has spoken twice."""
 
 _TELLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

@@ -15,10 +15,13 @@ from bubblewatch.model.clock import NS, Clock, SystemClock
 from bubblewatch.model.errors import AccessDenied, SourceLost, UsageError
 from bubblewatch.model.findings import Snapshot
 from bubblewatch.model.protocols import EndpointSource, LogSource, ProcessSeen
+from bubblewatch.runtime.log_places import LogPlaces
+from bubblewatch.runtime.memory import Memory
 from bubblewatch.runtime.sampler import NullTelemetry, SamplerProcess
 from bubblewatch.runtime.sampler_cost import SamplerCost
 from bubblewatch.runtime.server_watch import ReadModel
 from bubblewatch.runtime.watch import Watcher, WatchOptions
+from bubblewatch.runtime.witness import Witness
 from bubblewatch.servers import registry
 from bubblewatch.signals.evidence import Stated
 from bubblewatch.sources.endpoint import ServerMetrics
@@ -95,9 +98,17 @@ def since_ns(text: str | None, now_ns: int) -> int | None:
 
 
 def live_watcher(
-    options: LiveOptions, rules: Sequence[Rule], clock: Clock
+    options: LiveOptions,
+    rules: Sequence[Rule],
+    clock: Clock,
+    witness: Witness | None = None,
+    memory: Memory | None = None,
 ) -> tuple[Watcher, Callable[[], SamplerCost] | None]:
-    """A watcher on this machine, and what tells the cost of its sampler (None without NVML)."""
+    """A watcher on this machine, and what tells the cost of its sampler (None without NVML).
+
+    With `memory`, it goes on where an earlier one stopped.
+    """
+    places = LogPlaces(memory or Memory(), clock.wall_ns())
     only = gpu_names(options.gpus)
     start_ns = since_ns(options.since, clock.wall_ns())
     telemetry: SamplerProcess | NullTelemetry = NullTelemetry()
@@ -114,7 +125,7 @@ def live_watcher(
         telemetry=telemetry,
         processes=processes,
         recognise=registry.recognise,
-        open_log=lambda seen: _open_log(seen, start_ns, clock),
+        open_log=lambda seen: _open_log(seen, start_ns, clock, places),
         open_endpoint=lambda seen, kind: _open_endpoint(seen, kind, clock),
         read_model=_model_reader(options.model_config),
         rules=rules,
@@ -126,6 +137,10 @@ def live_watcher(
             wanted=_wanted(options, processes),
             one_shot=options.one_shot,
         ),
+        witness=witness,
+        memory=memory,
+        places=places,
+        born_ns=lambda seen: _birth_ns(seen, clock),
     )
     return watcher, telemetry.cost if isinstance(telemetry, SamplerProcess) else None
 
@@ -166,12 +181,19 @@ def _wanted(options: LiveOptions, processes: LinuxProcesses) -> Callable[[Proces
     return None
 
 
-def _open_log(seen: ProcessSeen, start_ns: int | None, clock: Clock) -> LogSource | None:
-    """The journal of the server's unit, else the file that its output goes to, else none."""
+def _open_log(seen: ProcessSeen, start_ns: int | None, clock: Clock, places: LogPlaces) -> LogSource | None:
+    """The journal of the server's unit, else the file that its output goes to, else none. What an earlier reading had
+    is not read again.
+    """
     if seen.unit is not None:
-        return open_journal(seen.unit, since_ns=start_ns if start_ns is not None else _birth_ns(seen, clock))
+        since = start_ns if start_ns is not None else _birth_ns(seen, clock)
+        place = places.before(seen.unit)
+        cursor, skip = (place.cursor, place.skip) if place is not None else (None, 0)
+        return places.opened(seen.epoch, seen.unit, open_journal(seen.unit, since, cursor=cursor, skip=skip))
     path = next((path for path in seen.files if Path(path).is_file()), None)
-    return LogFileSource(path) if path is not None else None
+    if path is None:
+        return None
+    return places.opened(seen.epoch, path, LogFileSource(path, after=places.before(path)))
 
 
 def _birth_ns(seen: ProcessSeen, clock: Clock) -> int:

@@ -93,7 +93,7 @@ def _evidence(
     kind: ServerKind | None,
     name: str,
 ) -> ServerEvidence:
-    events: list[Event] = [event for line in lines for event in kind.parse(line)] if kind else []
+    events: list[Event] = [event for line in lines for event in registry.events_of(kind, line)]
     printed = next((e.version for e in reversed(events) if isinstance(e, VersionSeen)), None)
     server = Server(
         kind=name,

@@ -56,6 +56,11 @@ class Web:
             before.stop()
         close_listeners(gone)
 
+    def begin_stop(self) -> None:
+        """Have the answers under way finished, without waiting for that."""
+        if self._server is not None:
+            self._server.begin_stop()
+
     def close(self) -> None:
         """Stop answering and listening."""
         if self._server is not None:

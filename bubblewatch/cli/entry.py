@@ -13,12 +13,16 @@ from click.shell_completion import get_completion_class
 
 from bubblewatch import __version__
 from bubblewatch.cli.audit import audit
+from bubblewatch.cli.compare import compare
 from bubblewatch.cli.config import config
 from bubblewatch.cli.daemon import doctor, run
 from bubblewatch.cli.demo import demo
 from bubblewatch.cli.diagnose import diagnose
 from bubblewatch.cli.output import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
+from bubblewatch.cli.predict import predict
+from bubblewatch.cli.record import export, lost, record, replay, report
 from bubblewatch.cli.rules import rules
+from bubblewatch.cli.service import service
 from bubblewatch.cli.top import top
 from bubblewatch.model.errors import BubblewatchError, RuleError, UsageError
 
@@ -69,7 +73,7 @@ def completion(shell: str) -> int:
     return 0
 
 
-for _command in (demo, doctor, diagnose, audit, run, config, top, rules, completion):
+for _command in (demo, doctor, diagnose, audit, run, config, service, top, record, replay, report, export, compare, predict, lost, rules, completion):
     cli.add_command(_command)
 
 

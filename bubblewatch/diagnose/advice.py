@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bubblewatch.diagnose.change import holds_option, launch_diff
 from bubblewatch.diagnose.rule import Advice, Rule
 from bubblewatch.diagnose.template import Template
 from bubblewatch.model.findings import Remedy, Verdict
-from bubblewatch.model.server import Launch, Server
+from bubblewatch.model.server import Server
 from bubblewatch.model.signals import SignalValue
 from bubblewatch.servers.versions import satisfies
 
@@ -30,7 +31,7 @@ def choose_advice(rule: Rule, server: Server | None, values: Mapping[str, Signal
     """
     for advice in rule.advice:
         if _fits(advice, server, values):
-            told = _tell(advice, values)
+            told = _tell(advice, server, values)
             if told is not None:
                 return told
     return None
@@ -45,25 +46,21 @@ def _fits(advice: Advice, server: Server | None, values: Mapping[str, SignalValu
     settings = server.settings if server else None
     if any(settings is None or settings.get(name) != value for name, value in advice.settings.items()):
         return False
-    if server and server.launch and not all(_is_in(server.launch, option.text) for option in advice.remove):
+    if server and server.launch and not all(holds_option(server.launch, option.text) for option in advice.remove):
         return False
     return advice.when is None or advice.when.evaluate(values)[0] is Verdict.MATCH
 
 
-def _is_in(launch: Launch, option: str) -> bool:
-    """Whether the command has this option, abbreviated or inside a shell's argument too; True without a command."""
-    wanted = option.split(maxsplit=1)[0].replace("_", "-")
-    words = [word.partition("=")[0].replace("_", "-") for part in launch.argv for word in part.split()]
-    return not words or any(wanted.startswith(word) and len(word) > 3 for word in words)
-
-
-def _tell(advice: Advice, values: Mapping[str, SignalValue]) -> Told | None:
+def _tell(advice: Advice, server: Server | None, values: Mapping[str, SignalValue]) -> Told | None:
     if any(values.get(name) is None for template in advice.templates for name in template.names):
         return None
+    remove = tuple(_render(t, values) for t in advice.remove)
+    add = tuple(_render(t, values) for t in advice.add)
     remedy = Remedy(
         do=_render(advice.do, values),
-        remove=tuple(_render(t, values) for t in advice.remove),
-        add=tuple(_render(t, values) for t in advice.add),
+        remove=remove,
+        add=add,
+        diff=launch_diff(server, remove, add),
         undo=advice.undo,
         source=advice.source,
     )

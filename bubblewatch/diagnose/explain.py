@@ -1,49 +1,46 @@
-"""A rule as a person reads it."""
+"""A rule's page as text and as HTML."""
 
 from __future__ import annotations
 
+import html
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Sequence
 
-from bubblewatch.diagnose.rule import Advice, Case, Rule
-from bubblewatch.diagnose.template import Template
+from bubblewatch.diagnose.page import Kind, Piece, Section, rule_page
+from bubblewatch.diagnose.rule import Rule
 
-_SECTIONS = (
-    ("what it means", "what"),
-    ("what it costs", "why"),
-    ("how to confirm", "confirm"),
-    ("how to mend", "fix"),
-    ("price", "price"),
-    ("how to check", "check"),
-    ("false alarms", "false_positives"),
-    ("blind spots", "blind_spots"),
-)
 _INDENT = "  "
 
 
 def explain_text(rule: Rule, width: int) -> str:
     """Everything that the rule's file says, in lines of at most `width` characters (longer ones only inside a word)."""
-    blocks = [f"{rule.id} {rule.name}: {rule.title} ({rule.severity.word}, {rule.status}, since {rule.since})"]
-    blocks += [_block(title, [getattr(rule.explain, name)], width) for title, name in _SECTIONS]
-    blocks.append(_block("when", [line for case in rule.cases for line in _case(case)], width))
-    blocks.append(_block("never when", [_one_line(condition.text) for condition in rule.unless], width))
-    blocks.append(_block("only when", [_one_line(rule.gate.text)] if rule.gate else [], width))
-    blocks.append(_block("how long", [_times(rule)], width))
-    blocks.append(_block("held back by", [", ".join(rule.held_back_by)], width))
-    blocks.append(_block("possible causes", [", ".join(rule.caused_by)], width))
-    blocks += [_block(_for_whom(advice), list(_advice(advice)), width) for advice in rule.advice]
-    blocks.append(_block("references", list(rule.references), width))
-    return "\n\n".join(block for block in blocks if block)
+    page = rule_page(rule)
+    blocks = [f"{page.id} {page.name}: {page.title}\n{_wrapped(page.head, width)}"]
+    blocks += [_block(section, width) for section in page.sections]
+    return "\n\n".join(blocks)
 
 
-def _block(title: str, paragraphs: list[str], width: int) -> str:
-    """A title with its paragraphs below it; empty when there is nothing to say."""
-    lines = [line for text in paragraphs if text for line in _wrapped(text, width)]
-    return "\n".join([title, *lines]) if lines else ""
+def explain_html(rule: Rule) -> str:
+    """The same as an HTML document without scripts and styles. Links to other rules are relative: `/rules/NAME`."""
+    page = rule_page(rule)
+    body = "".join(_html_section(section) for section in page.sections)
+    head = f"<h1>{_escaped(page.name)}: {_escaped(page.title)}</h1><p>{page.id}. {_escaped(page.head)}</p>"
+    return _document(page.name, f'{head}{body}<p><a href="/rules">all rules</a></p>')
 
 
-def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(
+def rules_html(rules: Sequence[Rule]) -> str:
+    """A list of all rules by category, each with a link to its page."""
+    categories = dict.fromkeys(rule.category for rule in rules)
+    parts = ["<h1>Rules</h1>"]
+    for category in categories:
+        rows = "".join(_html_row(rule) for rule in rules if rule.category == category)
+        head = "<tr><th>id</th><th>name</th><th>severity</th><th>status</th><th>meaning</th></tr>"
+        parts.append(f"<h2>{_escaped(category)}</h2><table>{head}{rows}</table>")
+    return _document("rules", "".join(parts))
+
+
+def _wrapped(text: str, width: int) -> str:
+    return textwrap.fill(
         text,
         width,
         initial_indent=_INDENT,
@@ -53,39 +50,53 @@ def _wrapped(text: str, width: int) -> list[str]:
     )
 
 
-def _case(case: Case) -> Iterator[str]:
-    yield f"{_one_line(case.when.text)} -> {case.severity.word}, {case.confidence.word} at most"
-    if case.unless is not None:
-        yield f"but not when {_one_line(case.unless.text)}"
+def _block(section: Section, width: int) -> str:
+    return "\n".join([section.title, *(_wrapped(_with_label(piece), width) for piece in section.pieces)])
 
 
-def _times(rule: Rule) -> str:
-    text = f"must hold for {rule.for_s:g} s, and be clear for {rule.clear_for_s:g} s"
-    if rule.min_readings:
-        text += f"; takes {rule.min_readings} readings over {rule.min_seconds:g} s"
-    return text
+def _with_label(piece: Piece) -> str:
+    marks = {"remove": "- ", "add": "+ "}
+    if piece.label in marks:
+        return f"{marks[piece.label]}{piece.text}"
+    return f"{piece.label}: {piece.text}" if piece.label else piece.text
 
 
-def _for_whom(advice: Advice) -> str:
-    settings = "".join(f", {name}={value}" for name, value in advice.settings.items())
-    whom = " ".join((*advice.servers, advice.versions)).strip() or "any other server"
-    return f"advice for {whom}{settings}"
+def _html_section(section: Section) -> str:
+    pieces = "".join(_html_piece(piece) for piece in section.pieces)
+    return f"<h2>{_escaped(section.title)}</h2>{pieces}"
 
 
-def _advice(advice: Advice) -> Iterator[str]:
-    yield advice.do.text
-    for label, texts in (("remove", advice.remove), ("add", advice.add), ("risk:", advice.hazards)):
-        yield from (f"{label} {text}" for text in _texts(texts))
-    for label, said in (("check:", advice.check.text if advice.check else ""), ("back:", advice.undo)):
-        if said:
-            yield f"{label} {said}"
-    if advice.source:
-        yield f"source: {advice.source}"
+def _html_piece(piece: Piece) -> str:
+    text = _escaped(piece.text)
+    match piece.kind:
+        case Kind.CODE:
+            text = f"<code>{text}</code>"
+        case Kind.LINK:
+            text = f'<a href="{text}" rel="noreferrer">{text}</a>' if piece.text.startswith("https://") else text
+        case Kind.RULE:
+            text = f'<a href="/rules/{text}">{text}</a>'
+        case _:
+            pass
+    label = f"<b>{_escaped(piece.label)}</b> " if piece.label else ""
+    return f"<p>{label}{text}</p>"
 
 
-def _texts(templates: tuple[Template, ...]) -> Iterator[str]:
-    return (template.text for template in templates)
+def _html_row(rule: Rule) -> str:
+    name = _escaped(rule.name)
+    cells = (_escaped(rule.id), f'<a href="/rules/{name}">{name}</a>', rule.severity.word, str(rule.status))
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in (*cells, _escaped(rule.title))) + "</tr>"
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _document(title: str, body: str) -> str:
+    head = f'<meta charset="utf-8"><title>{_escaped(title)} - bubblewatch</title>'
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{body}\n</body></html>\n'
+
+
+def _escaped(text: str) -> str:
+    return html.escape(text, quote=True)
+
+
+def find(rules: Sequence[Rule], name: str) -> Rule | None:
+    """The rule with this name or id, in any spelling of case; None when there is none."""
+    wanted = name.strip().lower()
+    return next((rule for rule in rules if wanted in (rule.name, rule.id.lower())), None)

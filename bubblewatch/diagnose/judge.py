@@ -18,6 +18,12 @@ from bubblewatch.model.signals import Confidence, Evidence, Signals, SignalValue
 MAX_EVIDENCE = 8
 """Pieces of evidence that one finding quotes: more than a person reads, and a bound on what a long log can do to us."""
 
+BY_VERSION = frozenset({"launch", "setting", "version", "split"})
+"""Bases of signals that were read with what is known of a version: defaults, meanings and limits of options."""
+
+SAME_IN_ALL = frozenset({"parallel", "server"})
+"""Families of signals whose options mean the same in every version."""
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
@@ -62,7 +68,8 @@ def judge_all(
 
     `signals` are the target's and its host's. `ignore` names findings that the user accepts. `watched_s` is for how
     long the target was watched, None when that means nothing (evidence files without a clock): a one-shot judgement
-    that rests on readings of less than the rule's `for` is one step less sure. What is only possible is never loud.
+    that rests on readings of less than the rule's `for` is one step less sure. So is one that rests on options of a
+    version newer than any known, and it says so. What is only possible is never loud.
 
     Raises: RuleError when a condition cannot be evaluated on these signals.
     """
@@ -125,7 +132,7 @@ class _Desk:
             state=State.OBSERVED if self.one_shot else State.PENDING,
             summary=case.message.render(values) or rule.title,
             evidence=self._evidence(used),
-            missing=self._reasons(self._wanted(rule)),
+            missing=(*self._newer(decisive), *self._reasons(self._wanted(rule))),
             remedy=told.remedy if told else None,
             hazards=told.hazards if told else (),
             check=(told.check if told else "") or rule.explain.check,
@@ -142,8 +149,18 @@ class _Desk:
         sure = min([most, *(self.signals.known[name].confidence for name in decisive)])
         by_readings = any(name.partition(".")[0] in TELEMETRY_FAMILIES for name in decisive)
         if by_readings and self.watched_s and self.watched_s < rule.for_s:
-            return sure.lower()
-        return sure
+            sure = sure.lower()
+        return sure.lower() if self._newer(decisive) else sure
+
+    def _newer(self, decisive: Sequence[str]) -> tuple[str, ...]:
+        """That the version is newer than any known, for a finding that rests on what is known of it."""
+        if self.signals.value("server.newer_than_known") is not True:
+            return ()
+        known = self.signals.known
+        if not any(known[n].basis in BY_VERSION and n.partition(".")[0] not in SAME_IN_ALL for n in decisive):
+            return ()
+        version = self.signals.value("server.version") or "its version"
+        return (f"{version} is newer than any version known here, and judged as the newest known one",)
 
     def _evidence(self, names: Collection[str]) -> tuple[Evidence, ...]:
         """The evidence of these signals, each piece once, in this order."""

@@ -34,17 +34,34 @@ class _Life:
     clear_since_ns: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """How a finding stood when an earlier daemon last saw it: since when (wall time), whether it fired, and for how
+    long it had matched in all.
+    """
+
+    name: str
+    target: Target
+    since_ns: int
+    is_firing: bool = False
+    matched_s: float = 0.0
+
+
 class Lifecycle:
     """The findings of one view (a server with its GPUs) over time. Called from one thread.
 
     A match must hold for the rule's `for` before the finding fires, and be clear for `clear_for` before it is resolved.
     UNKNOWN keeps a finding as it is for `clear_for` and then drops it: nothing is said any more, not even that it is
     resolved. A new epoch of the server drops everything.
+
+    `remembered` are findings of this `epoch` from before a restart of the daemon: each goes on where it stood as soon
+    as it matches again, and is forgotten when it is judged clear.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, remembered: Sequence[Remembered] = (), epoch: Epoch | None = None) -> None:
         self._lives: dict[_Key, _Life] = {}
-        self._epoch: Epoch | None = None
+        self._remembered = {(one.name, one.target): one for one in remembered}
+        self._epoch = epoch
 
     def step(
         self, now_ns: int, judgements: Sequence[Judgement], *, epoch: Epoch | None = None, wall_offset_ns: int = 0
@@ -55,14 +72,15 @@ class Lifecycle:
         """
         if epoch != self._epoch:
             self._lives.clear()
+            self._remembered.clear()
             self._epoch = epoch
         by_key = {(j.rule.name, j.target): j for j in judgements}
         resolved = [life for key in list(self._lives) if (life := self._continue(key, by_key.get(key), now_ns))]
         for key, judgement in by_key.items():
             if judgement.finding is not None and key not in self._lives:
-                life = _Life(judgement, judgement.finding, now_ns, now_ns)
-                life.is_firing = judgement.rule.for_s <= 0
-                self._lives[key] = life
+                self._lives[key] = self._begin(key, judgement, judgement.finding, now_ns, wall_offset_ns)
+            elif judgement.verdict is Verdict.CLEAR:
+                self._remembered.pop(key, None)
         shown = [(life, State.FIRING if life.is_firing else State.PENDING) for life in self._lives.values()]
         shown += [(life, State.RESOLVED) for life in resolved]
         shown.sort(key=lambda pair: (pair[1] is State.RESOLVED, urgency(pair[0].judgement.rule, pair[0].finding)))
@@ -70,6 +88,24 @@ class Lifecycle:
             dataclasses.replace(life.finding, state=state, since_ns=life.since_ns + wall_offset_ns)
             for life, state in shown
         )
+
+    def remember(self, wall_offset_ns: int = 0) -> tuple[Remembered, ...]:
+        """How every finding stands, for another Lifecycle of the same epoch."""
+        lives = {
+            key: Remembered(*key, life.since_ns + wall_offset_ns, life.is_firing, life.matched_ns / NS)
+            for key, life in self._lives.items()
+        }
+        return tuple({**self._remembered, **lives}.values())
+
+    def _begin(self, key: _Key, judgement: Judgement, finding: Finding, now_ns: int, wall_offset_ns: int) -> _Life:
+        life = _Life(judgement, finding, now_ns, now_ns)
+        life.is_firing = judgement.rule.for_s <= 0
+        before = self._remembered.pop(key, None)
+        if before is not None:
+            life.since_ns = min(before.since_ns - wall_offset_ns, now_ns)  # the wall clock may have gone back
+            life.matched_ns = round(before.matched_s * NS)
+            life.is_firing = life.is_firing or before.is_firing
+        return life
 
     def _continue(self, key: _Key, judgement: Judgement | None, now_ns: int) -> _Life | None:
         """Move one life on; the life when it has just been resolved, else None."""

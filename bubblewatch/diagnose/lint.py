@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from bubblewatch.diagnose.rule import Case, Rule, Status
 from bubblewatch.diagnose.selftest import run_inline_tests
@@ -18,7 +18,7 @@ __all__ = ["MIN_WORDS", "lint", "run_inline_tests"]
 MIN_WORDS = 5
 """Words that an `explain` text needs at least: fewer say nothing that the title does not."""
 
-_ID = re.compile(r"BW\d{3}")
+_ID = re.compile(r"[A-Z]{2,8}\d{3}")
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+|[a-z]+")
 _UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX|TBD)\b")  # the words that this check exists to find
 _EXPLAINED = ("what", "why", "confirm", "fix", "false_positives", "blind_spots")
@@ -26,12 +26,16 @@ _OPTION = re.compile(r"-{1,2}[A-Za-z]\S*(?: \S+)?|[A-Z][A-Z0-9_]*(?:=\S*)?")
 _Check = Callable[[Rule], Iterator[str]]
 
 
-def lint(rules: Sequence[Rule]) -> tuple[Problem, ...]:
-    """Everything that is wrong with these loaded rules, in their order; empty when all is well."""
+def lint(rules: Sequence[Rule], flat: Sequence[Path] = ()) -> tuple[Problem, ...]:
+    """Everything that is wrong with these loaded rules, in their order; empty when all is well.
+
+    `flat` are folders whose rules need not lie in a folder of their category: those of users.
+    """
     names = {rule.name for rule in rules}
     problems = []
     for rule in rules:
-        messages = [f"{code}: {message}" for code, check in _CHECKS for message in check(rule)]
+        checks = [pair for pair in _CHECKS if pair[1] is not _folder or not _is_below(rule, flat)]
+        messages = [f"{code}: {message}" for code, check in checks for message in check(rule)]
         messages += [
             f"BWL013: there is no rule '{name}'"
             for name in (*rule.held_back_by, *rule.caused_by, *(n for test in rule.tests for n in test.firing))
@@ -41,9 +45,13 @@ def lint(rules: Sequence[Rule]) -> tuple[Problem, ...]:
     return tuple(problems)
 
 
+def _is_below(rule: Rule, folders: Sequence[Path]) -> bool:
+    return any(PurePath(rule.path).is_relative_to(folder) for folder in folders)
+
+
 def _identity(rule: Rule) -> Iterator[str]:
     if not _ID.fullmatch(rule.id):
-        yield f"the id '{rule.id}' is not BW and three digits"
+        yield f"the id '{rule.id}' is not capital letters and three digits (BW is for shipped rules)"
     if not _NAME.fullmatch(rule.name):
         yield f"the name '{rule.name}' is not words in small letters joined by hyphens"
 

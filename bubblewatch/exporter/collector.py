@@ -33,9 +33,7 @@ class Exposition:
         if cost is not None:
             self._registry.register(_CostCollector(cost))
             # A pid that is not there makes the client leave these metrics out.
-            ProcessCollector(
-                namespace="bubblewatch_sampler", pid=lambda: cost().pid or "none", registry=self._registry
-            )
+            ProcessCollector(namespace="bubblewatch_sampler", pid=lambda: cost().pid or "none", registry=self._registry)
 
     def render(self, accept: str) -> tuple[bytes, str]:
         """Body and content type by the request's Accept header: OpenMetrics when it asks, else the text format."""

@@ -33,6 +33,7 @@ INDEX = """<!doctype html>
 <li><a href="/metrics">/metrics</a> for Prometheus</li>
 <li><a href="/api/v1/snapshot">/api/v1/snapshot</a> the findings and signals as JSON</li>
 <li><a href="/api/v1/stream">/api/v1/stream</a> the same, again and again, as server-sent events</li>
+<li><a href="/rules">/rules</a> what each finding means and what to do</li>
 <li><a href="/-/healthy">/-/healthy</a> this process answers</li>
 <li><a href="/-/ready">/-/ready</a> it has a fresh snapshot</li>
 </ul>
@@ -44,13 +45,16 @@ INDEX = """<!doctype html>
 class Documents:
     """How a snapshot and an error become JSON text; passed in, because reports are another room of the house.
 
-    `of_rule` gives what the rule of this name means and how to act on it, as plain text; None when there is none.
+    `of_rule` gives what the rule of this name or id means and how to act on it, as plain text, `rule_page` the same as
+    HTML; None when there is none. `rule_index` is an HTML list of all rules.
     `feed` gives what a screen shows, as JSON; None when there is nothing fresh yet.
     """
 
     of_snapshot: Callable[[Snapshot], str]
     of_error: Callable[[str, str | None], str]
     of_rule: Callable[[str], str | None] = lambda _name: None
+    rule_page: Callable[[str], str | None] = lambda _name: None
+    rule_index: str = ""
     feed: Callable[[], bytes | None] = lambda: None
 
 
@@ -80,10 +84,17 @@ def application(hub: Hub, exposition: Exposition, documents: Documents) -> ASGIA
         return _json(documents.of_snapshot(latest), 200)
 
     async def rule(request: Request) -> Response:
-        text = documents.of_rule(request.path_params["name"])
+        name = request.path_params["name"]
+        page = documents.rule_page(name) if "text/html" in request.headers.get("accept", "") else None
+        if page is not None:
+            return HTMLResponse(page)
+        text = documents.of_rule(name)
         if text is None:
             return PlainTextResponse("no rule has this name; bubblewatch rules list shows them\n", 404)
         return PlainTextResponse(f"{text}\n")
+
+    async def rule_index(_: Request) -> Response:
+        return HTMLResponse(documents.rule_index)
 
     async def feed(_: Request) -> Response:
         page = documents.feed()
@@ -97,6 +108,7 @@ def application(hub: Hub, exposition: Exposition, documents: Documents) -> ASGIA
 
     routes = (
         Route("/", index),
+        Route("/rules", rule_index),
         Route("/rules/{name}", rule),
         Route("/metrics", metrics),
         Route("/-/healthy", healthy),

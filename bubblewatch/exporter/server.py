@@ -81,9 +81,13 @@ class ServerHandle:
 
     def stop(self) -> None:
         """Stop answering; returns when the thread has ended, or after a second when an answer hangs."""
+        self.begin_stop()
+        self._thread.join(STOP_S + 0.5)
+
+    def begin_stop(self) -> None:
+        """The same without waiting."""
         with contextlib.suppress(RuntimeError):  # the loop is closed already
             self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(STOP_S + 0.5)
 
     def __enter__(self) -> Self:
         return self

@@ -64,7 +64,9 @@ class Target:
 class Remedy:
     """What to change: one sentence, and the exact launch change as options taken out and put in (may both be empty).
 
-    `source` names where the advice comes from (thread, file and version), `undo` is the way back.
+    `source` names where the advice comes from (thread, file and version), `undo` is the way back. `diff` shows the
+    launch change against what runs: `@ place` lines, each followed by its lines, marked `- `, `+ ` or two spaces; ()
+    when the launch is not known or does not change.
     """
 
     do: str
@@ -72,6 +74,7 @@ class Remedy:
     add: tuple[str, ...] = ()
     undo: str = ""
     source: str = ""
+    diff: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,14 @@ class LogLine:
 
 
 @dataclass(frozen=True, slots=True)
+class LogPlace:
+    """How far a log was read: up to `cursor`, which the source that gave it understands, and `skip` lines more."""
+
+    cursor: str
+    skip: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """What one line means. `rank` is the part of the server that wrote it, None for its main process."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from bubblewatch.model.findings import SourceHealth
-from bubblewatch.model.logs import LogLine
+from bubblewatch.model.logs import LogLine, LogPlace
 from bubblewatch.model.server import Epoch, Launch
 from bubblewatch.model.telemetry import Telemetry
 
@@ -72,6 +72,14 @@ class LogSource(Protocol):
     def health(self) -> SourceHealth: ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class ResumableLog(Protocol):
+    """A log that can be opened again where its reading ended."""
+
+    def place(self) -> LogPlace | None:
+        """How far it was read, every line that `read` gave included; None when nothing was read yet."""
 
 
 class ProcessSource(Protocol):

@@ -160,7 +160,8 @@ def _finding(finding: Finding) -> schema.FindingPart:
 def _remedy(remedy: Remedy | None) -> schema.RemedyPart | None:
     if remedy is None:
         return None
-    return schema.RemedyPart(remedy.do, list(remedy.remove), list(remedy.add), remedy.undo, remedy.source)
+    diff = list(remedy.diff)
+    return schema.RemedyPart(remedy.do, list(remedy.remove), list(remedy.add), remedy.undo, remedy.source, diff)
 
 
 def _gain(gain: Gain | None) -> schema.GainPart | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from bubblewatch.model.findings import Finding, Remedy, Severity, State, TargetView
 from bubblewatch.report.layout import Line, Span, Style, labelled, span, with_right
@@ -13,6 +14,11 @@ INDENT = 2
 
 FACTS_SHOWN = 4
 """Evidence lines of one finding; the JSON document has them all."""
+
+DIFF_SHOWN = 12
+"""Lines of a launch change that are shown: an option, what stands around it, and the place, three times over."""
+
+_DIFF_STYLES = MappingProxyType({"-": Style.BAD, "+": Style.GOOD})
 
 RISKS_SHOWN = 3
 """Hazards of one finding that are shown, for the same reason."""
@@ -102,6 +108,10 @@ def _say_facts(block: _Block, finding: Finding) -> None:
 
 def _say_remedy(block: _Block, remedy: Remedy) -> None:
     block.say("do", remedy.do, Style.STRONG)
+    if remedy.diff:
+        for line in remedy.diff[:DIFF_SHOWN]:
+            block.go_on(line, _DIFF_STYLES.get(line[:1], Style.FAINT))
+        return
     for option in remedy.remove:
         if option not in remedy.do:
             block.go_on(f"- {option}")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from bubblewatch.model.errors import SourceError, UsageError
 from bubblewatch.sources.recording_folder import (
     UNFINISHED_SUFFIX,
     Part,
-    parts_of,
     recording_parts,
     table_folder,
 )
@@ -76,8 +75,3 @@ def _sync(path: Path) -> None:
         os.fsync(file)
     finally:
         os.close(file)
-
-
-def closed_logs(folder: Path) -> Sequence[Path]:
-    """Append-only parts that nobody writes any more: all but the newest part."""
-    return [part.path for part in parts_of(folder)[:-1] if part.is_log]

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -202,7 +203,7 @@ def read_table(folder: Path, name: str, columns: Sequence[str] | None = None) ->
 def read_part(folder: Path) -> Iterator[Record]:
     """The records of a part, in an order in which a replay can take them."""
     by_tick: dict[int, list[Record]] = defaultdict(list)
-    for tick, record in _others(read_table(folder, "records")):
+    for tick, record in other_records(read_table(folder, "records")):
         by_tick[tick].append(record)
     for name, unpack in (("readings", _readings), ("lines", _lines), ("signals", _signals)):
         for tick, record in unpack(read_table(folder, name)):
@@ -217,13 +218,14 @@ def read_part(folder: Path) -> Iterator[Record]:
         yield from (r for r in by_tick[tick] if isinstance(r, End))
 
 
-def _others(table: pa.Table) -> Iterator[tuple[int, Record]]:
+def other_records(table: pa.Table) -> Iterator[tuple[int, Record]]:
+    """Tick and record of everything without a table of its own; kinds that this version does not know are left out."""
     decoder = msgspec.json.Decoder(Record)
     for row in table.to_pylist():
         try:
             yield row["tick"], decoder.decode(row["json"])
         except msgspec.MsgspecError:
-            continue  # a kind of record that this version does not know
+            continue
 
 
 def field_values(table: pa.Table, column: str) -> tuple[str, NDArray[np.float64], NDArray[np.bool_]]:
@@ -244,7 +246,7 @@ def _readings(table: pa.Table) -> Iterator[tuple[int, Record]]:
     fields = [field_values(table, name) for name in table.column_names if name not in ("tick", "gpu", "time_ns")]
     # Rows of one GPU and tick stand together.
     edges = [0, *(i for i in range(1, len(gpus)) if gpus[i] != gpus[i - 1] or ticks[i] != ticks[i - 1]), len(gpus)]
-    for first, end in zip(edges, edges[1:], strict=False):
+    for first, end in pairwise(edges):
         series = {}
         for field, values, there in fields:
             rows = np.flatnonzero(there[first:end]) + first

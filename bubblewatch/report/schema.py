@@ -29,6 +29,7 @@ class RemedyPart(msgspec.Struct, frozen=True):
     add: list[str]
     undo: str
     source: str
+    diff: list[str]
 
 
 class GainPart(msgspec.Struct, frozen=True):

@@ -76,7 +76,12 @@ class FlightRecorder:
     """
 
     def __init__(
-        self, folder: Path, clock: Clock, begin: Begin, bounds: Bounds | None = None, close_part: ClosePart | None = None
+        self,
+        folder: Path,
+        clock: Clock,
+        begin: Begin,
+        bounds: Bounds | None = None,
+        close_part: ClosePart | None = None,
     ) -> None:
         self._folder = folder
         self._clock = clock
@@ -132,6 +137,10 @@ class FlightRecorder:
             return shape
 
         return read
+
+    def remembered(self, seen: ProcessSeen, lines: Sequence[LogLine]) -> None:
+        self._tell(Lines(self._name(seen), tuple(lines)))
+        self._keep_birth(self._name(seen), lines)
 
     def started(self, mono_ns: int) -> None:
         self._begin = msgspec.structs.replace(self._begin, mono_ns=mono_ns)
@@ -240,7 +249,7 @@ class FlightRecorder:
         if free < self._bounds.least_free_bytes:
             raise SourceError(f"{self._folder}: only {free >> 20} MiB are free")
 
-    def _end_part(self, *, last: bool) -> None:
+    def _end_part(self, *, last: bool, hand_over: bool = True) -> None:
         writer, self._writer = self._writer, None
         if writer is None:
             return
@@ -249,7 +258,7 @@ class FlightRecorder:
             writer.append([End(self._clock.wall_ns(), last)])
         finally:
             writer.close(sync=True)
-        if self._close_part is not None:
+        if self._close_part is not None and hand_over:
             self._close_part(writer.path)
 
     def _stop(self, why: str, mono_ns: int) -> None:
@@ -271,12 +280,17 @@ class FlightRecorder:
             return SourceHealth("recorder", Health.DEGRADED, f"stopped: {self._trouble}", "make room on that disk")
         writer = self._writer
         written = self._written_bytes + (writer.size_bytes if writer is not None else 0)
-        return SourceHealth("recorder", Health.OK, f"{self._folder}, {written / 1e6:.1f} MB written", read_count=written)
+        return SourceHealth(
+            "recorder", Health.OK, f"{self._folder}, {written / 1e6:.1f} MB written", read_count=written
+        )
 
-    def close(self) -> None:
-        """End the session. What cannot be written any more is lost; nothing is raised."""
+    def close(self, *, hand_over: bool = True) -> None:
+        """End the session, with `hand_over` also give its last part away to be turned into Parquet.
+
+        What cannot be written any more is lost; nothing is raised.
+        """
         try:
-            self._end_part(last=True)
+            self._end_part(last=True, hand_over=hand_over)
         except SourceError as error:
             log.warning("recording not closed why=%s", error.what)
 

@@ -190,7 +190,7 @@ class _ReplayEndpoint:
 
 
 class ReplayHost:
-    """The machine as one session of a recording shows it. `take` records, `stand_at` a tick, then let a watcher tick."""
+    """The machine as a session of a recording shows it. `take` records, `stand_at` a tick, then let a watcher tick."""
 
     def __init__(self) -> None:
         self.clock = ReplayClock()

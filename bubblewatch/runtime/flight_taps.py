@@ -170,5 +170,3 @@ class TappedEndpoint:
 
     def health(self) -> SourceHealth:
         return self._source.health()
-
-

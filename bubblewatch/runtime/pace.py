@@ -35,15 +35,15 @@ class Cadence:
 
     def __init__(self, every_ns: int, first_ns: int) -> None:
         self._every_ns = every_ns
-        self._next_ns = first_ns
+        self.next_ns = first_ns
 
     def is_due(self, now_ns: int, slack_ns: int = 0) -> bool:
         """Whether it is due, at most `slack_ns` too early; asking counts as doing it."""
-        if now_ns + slack_ns < self._next_ns:
+        if now_ns + slack_ns < self.next_ns:
             return False
-        self._next_ns += self._every_ns
-        if self._next_ns <= now_ns:
-            self._next_ns = now_ns + self._every_ns
+        self.next_ns += self._every_ns
+        if self.next_ns <= now_ns:
+            self.next_ns = now_ns + self._every_ns
         return True
 
 

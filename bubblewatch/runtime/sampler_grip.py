@@ -47,7 +47,9 @@ class Patience:
 class Child:
     """One life of the sampler process, with its memory."""
 
-    def __init__(self, options: Options, environ: Mapping[str, str], now_ns: int, before: Status, patience: Patience) -> None:
+    def __init__(
+        self, options: Options, environ: Mapping[str, str], now_ns: int, before: Status, patience: Patience
+    ) -> None:
         self.page, fd = SharedPage.create(options.rate_hz)
         self.started_ns = now_ns
         self._before = before
@@ -103,9 +105,7 @@ class Child:
 
     def hangs(self, now_ns: int) -> bool:
         patience = self._patience
-        allowed_s = (
-            max(patience.hang_s, 5 * self.page.get(Word.PERIOD_NS) / NS) if self.has_read else patience.start_s
-        )
+        allowed_s = max(patience.hang_s, 5 * self.page.get(Word.PERIOD_NS) / NS) if self.has_read else patience.start_s
         return self.silent_s(now_ns) > allowed_s
 
     def telemetry(self, since_ns: int, now_ns: int, wall_offset_ns: int) -> Telemetry:

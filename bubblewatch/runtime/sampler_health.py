@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from bubblewatch.model.clock import NS
 from bubblewatch.model.errors import AccessDenied, BubblewatchError, SourceUnavailable, UsageError
 from bubblewatch.model.findings import Health, SourceHealth
+from bubblewatch.runtime.call_table import CallStats
 from bubblewatch.runtime.sampler_grip import SEE_DMESG
 from bubblewatch.runtime.sampler_lives import Lives
 from bubblewatch.runtime.sampler_status import Failure, Status
-from bubblewatch.runtime.shared_ring import Word
+from bubblewatch.runtime.shared_ring import SharedPage, Word
 
 NAME = "nvml"
 NEARLY = 0.9
@@ -30,7 +31,7 @@ def health_of(lives: Lives, asked_hz: float | None, now_ns: int) -> SourceHealth
     if not child.has_read:
         return SourceHealth(NAME, Health.DEGRADED, f"starting since {child.silent_s(now_ns):.0f} s")
     status = child.status
-    words = "; ".join((_pace_words(status, child.page.get(Word.PERIOD_NS), asked_hz), *_remarks(status)))
+    words = "; ".join((_pace_words(status, child.page, asked_hz), *_remarks(status)))
     gone = _gone(status, lives)
     if not gone:
         return SourceHealth(NAME, Health.OK, words, read_count=ticks)
@@ -46,13 +47,23 @@ def _health_of(error: BubblewatchError) -> Health:
     return Health.ABSENT if isinstance(error, SourceUnavailable | UsageError) else Health.LOST
 
 
-def _pace_words(status: Status, period_ns: int, asked_hz: float | None) -> str:
+def _pace_words(status: Status, page: SharedPage, asked_hz: float | None) -> str:
+    period_ns, calls = page.get(Word.PERIOD_NS), page.calls.read()
     rate_hz = NS / period_ns if period_ns else 0.0
     words = [f"{len(status.gpus)} GPUs, driver {status.driver_version}, {rate_hz:.3g} Hz"]
     if asked_hz is not None and rate_hz < NEARLY * asked_hz:
         words.append(f" of {asked_hz:g} asked, {status.rate_reason}")
-    refresh = _refresh_words(status.refresh_s)
-    return "".join(words) + (f"; {refresh}" if refresh else "")
+    parts = ["".join(words), _latency_words(calls), _refresh_words(status.refresh_s)]
+    return "; ".join(part for part in parts if part)
+
+
+def _latency_words(calls: Mapping[str, CallStats]) -> str:
+    """How long the call of the fast loop takes, by which the governor sets the pace."""
+    stats = calls.get("nvmlDeviceGetFieldValues")
+    p50_s, p99_s = (stats.quantile_s(0.5), stats.quantile_s(0.99)) if stats else (None, None)
+    if p50_s is None or p99_s is None:
+        return ""
+    return f"the driver answers in {p50_s * 1e6:.0f} us, 99 of 100 times within {p99_s * 1e6:.0f} us"
 
 
 def _refresh_words(refresh_s: Mapping[str, Mapping[str, float]]) -> str:

@@ -99,12 +99,13 @@ class SamplingLoop:
 
     def tick(self) -> None:
         """Ask every GPU what is due."""
-        slack_ns = self._period_ns // 2
+        page, slack_ns = self._page, self._period_ns // 2
+        busy, heartbeat = Word.BUSY_GPU, Word.HEARTBEAT_NS
+        now_ns = self._clock.monotonic_ns()
         for watched in self._watched:
-            self._page.set(Word.BUSY_GPU, watched.sensors.info.index + 1)
-            watched.ask(slack_ns)
-            self._beat()
-        now_ns = self._beat()
+            page.set(busy, watched.index + 1)
+            now_ns = watched.ask(now_ns, slack_ns)
+            page.set(heartbeat, now_ns)
         if self._told is None and self._wished_ns <= NS / DEFAULT_HZ:  # not when the user wants it slow
             self._to_measure = first_of_each_model(self._watched)
         if self._to_measure:
@@ -139,7 +140,7 @@ class SamplingLoop:
             return False
         self._sleep_until(now_ns + BURST_NS)
         watched = self._to_measure[0]
-        self._page.set(Word.BUSY_GPU, watched.sensors.info.index + 1)
+        self._page.set(Word.BUSY_GPU, watched.index + 1)
         watched.burst()
         self._page.set(Word.BUSY_GPU, 0)
         self._go_on_measuring(self._beat())
@@ -193,7 +194,7 @@ class SamplingLoop:
             if watched.failure is not None:
                 continue
             sensors = watched.sensors
-            self._page.set(Word.BUSY_GPU, sensors.info.index + 1)
+            self._page.set(Word.BUSY_GPU, watched.index + 1)
             try:
                 processes[sensors.info.uuid] = sensors.processes()
                 sensors.refresh()

@@ -10,10 +10,14 @@ from dataclasses import replace
 from bubblewatch.model.clock import NS
 from bubblewatch.model.findings import Health, SourceHealth
 from bubblewatch.model.logs import (
+    CommNote,
     Event,
+    Failure,
     GraphCaptured,
     GraphOff,
     LogLine,
+    Note,
+    Offload,
     OverlapOff,
     PoolSized,
     Ready,
@@ -24,12 +28,17 @@ from bubblewatch.model.logs import (
 from bubblewatch.model.protocols import EndpointReading, EndpointSource, LogSource, ProcessSeen
 from bubblewatch.model.server import BirthRecord, Server
 from bubblewatch.model.shape import ModelShape
+from bubblewatch.model.signals import Signals
 from bubblewatch.model.telemetry import Telemetry
 from bubblewatch.runtime.assess import facts_of, with_settings
 from bubblewatch.runtime.feed import LINES, ShownLine, shown_line
+from bubblewatch.runtime.life_paces import LifePaces
+from bubblewatch.runtime.memory import ServerMemory
 from bubblewatch.servers.base import ServerKind
+from bubblewatch.servers.registry import events_of
 from bubblewatch.servers.versions import Bounds
 from bubblewatch.signals.evidence import ServerEvidence, Stated
+from bubblewatch.signals.failures import is_life
 
 KEEP_EVENTS_S = 900.0
 """How long events count, in seconds: the diagnosis looks back 15 minutes at the most."""
@@ -46,8 +55,29 @@ MAX_PAGES = 64
 DIALECT_LINES = 200
 """Lines kept to tell the version by their dialect."""
 
-BIRTH = (SettingsSeen, VersionSeen, GraphCaptured, GraphOff, OverlapOff, PoolSized, Ready, Starting)
+BIRTH = (
+    SettingsSeen,
+    VersionSeen,
+    GraphCaptured,
+    GraphOff,
+    OverlapOff,
+    PoolSized,
+    Offload,
+    CommNote,
+    Note,
+    Ready,
+    Starting,
+)
 """Events that are said once, at start: they hold for the whole life of a server."""
+
+
+RECENT_LINES = 1000
+"""Newest lines with a meaning that survive a restart of the daemon: some twenty seconds of eight busy ranks."""
+
+
+def _is_after(event: Event, born_ns: int | None) -> bool:
+    """Whether it belongs to the life that began at this wall time."""
+    return born_ns is not None and event.time_ns is not None and event.time_ns >= born_ns
 
 
 def server_key(seen: ProcessSeen) -> str:
@@ -60,7 +90,12 @@ def server_key(seen: ProcessSeen) -> str:
 
 
 class ServerWatch:
-    """One server under watch. Called only from the thread that ticks."""
+    """One server under watch. Called only from the thread that ticks.
+
+    `memory` is what an earlier daemon knew of it. `born_ns` tells the wall time at which a process started, None = not
+    known. `first_epoch` is the one under which its log was opened, `gone_ns` the wall time at which its process was
+    missed first, None while it is there.
+    """
 
     def __init__(
         self,
@@ -71,8 +106,16 @@ class ServerWatch:
         endpoint: EndpointSource | None,
         version: str | None = None,
         read_model: ReadModel | None = None,
+        memory: ServerMemory | None = None,
+        born_ns: Callable[[ProcessSeen], int | None] = lambda _seen: None,
     ) -> None:
         self.key = key
+        self.first_epoch = seen.epoch
+        self.gone_ns: int | None = None
+        self._born_ns = born_ns
+        self._starts_ns: list[int] = []
+        self._paces = LifePaces()
+        self._running: float | None = None
         self.kind = kind
         self.seen = seen
         self._log = log
@@ -88,15 +131,79 @@ class ServerWatch:
         self._shown: deque[ShownLine] = deque(maxlen=LINES)
         self._bounds: Bounds | None = None
         self._lines = 0
+        if memory is not None:
+            self._recall(memory)
 
-    def met(self, seen: ProcessSeen) -> None:
-        """Take note of how the process stands now; a new epoch forgets the old life."""
+    def met(self, seen: ProcessSeen, now_ns: int) -> None:
+        """Take note of how the process stands at this wall time; a new epoch forgets the old life."""
         if seen.epoch != self.seen.epoch:
-            self._birth.clear()
-            self._events.clear()
-            self._pages.clear()
-            self._model_name = None
-        self.seen = seen
+            self._begin_life(seen, now_ns)
+        self.seen, self.gone_ns = seen, None
+
+    def leave(self, now_ns: int) -> None:
+        """Take note that its process is gone since this wall time: it holds no GPU and no connection any more."""
+        self.gone_ns = now_ns
+        self.seen = replace(self.seen, workers={}, connections=None)
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the log says that it ended by a fault, and nothing of a life after that."""
+        broken = False
+        for event in sorted((*self._birth, *self._events), key=lambda e: e.time_ns or 0):
+            broken = (isinstance(event, Failure) and event.fatal) or (broken and not is_life(event))
+        return broken
+
+    def _begin_life(self, seen: ProcessSeen, now_ns: int) -> None:
+        born_ns = self._born_ns(seen)
+        self._birth = [e for e in self._birth if _is_after(e, born_ns)]
+        self._forget_work(born_ns)
+        self._pages.clear()
+        self._model_name = None
+        self._paces.new_life()
+        oldest = now_ns - round(KEEP_EVENTS_S * NS)
+        self._starts_ns = [*(at for at in self._starts_ns if at > oldest), born_ns or now_ns]
+
+    def _forget_work(self, born_ns: int | None = None) -> None:
+        """Forget what the life before did, but not how it failed."""
+        kept = [e for e in self._events if isinstance(e, Failure) or _is_after(e, born_ns)]
+        self._events.clear()
+        self._events.extend(kept)
+
+    def memory(self, now_ns: int) -> ServerMemory:
+        """What an other daemon should know of it at this wall time; where its log was read to comes from elsewhere."""
+        recent = dict.fromkeys(e.line for e in tuple(self._events)[-RECENT_LINES:])
+        failed = dict.fromkeys(e.line for e in self._events if isinstance(e, Failure))
+        return ServerMemory(
+            key=self.key,
+            seen_ns=now_ns,
+            epoch=self.seen.epoch,
+            line_count=self._lines,
+            birth=tuple(dict.fromkeys(e.line for e in self._birth)),
+            recent=tuple(sorted({**failed, **recent}, key=lambda line: line.time_ns or 0)),
+            starts_ns=tuple(self._starts_ns),
+            paces=self._paces.now,
+            before=self._paces.before,
+        )
+
+    def _recall(self, memory: ServerMemory) -> None:
+        """Take up what is remembered. Of another life only its failures and its pace count."""
+        self._lines = memory.line_count
+        self._starts_ns = list(memory.starts_ns)
+        self._paces = LifePaces(memory.paces, memory.before)
+        is_same = memory.epoch == self.seen.epoch
+        for line in (*memory.birth, *memory.recent) if is_same else memory.recent:
+            for event in events_of(self.kind, line):
+                if is_same or isinstance(event, Failure):
+                    self._keep(event)
+            if is_same and len(self._dialect) < DIALECT_LINES:
+                self._dialect.append(line)
+        if not is_same:
+            self._begin_life(self.seen, memory.seen_ns)
+
+    def note_pace(self, now_ns: int, signals: Signals) -> None:
+        """Take note of how fast it is at this monotonic time."""
+        self._paces.note(now_ns, signals)
+        self._running = signals.number("demand.running")
 
     def listen(self, now_ns: int) -> None:
         """Read what the log has that is new."""
@@ -104,10 +211,8 @@ class ServerWatch:
             return
         for line in self._log.read():
             self._lines += 1
-            events = self.kind.parse(line) if self.kind is not None else ()
+            events = events_of(self.kind, line)
             self._shown.append(shown_line(self.key, self._lines, line, events))
-            if self.kind is None:
-                continue
             if len(self._dialect) < DIALECT_LINES:
                 self._dialect.append(line)
                 self._bounds = None
@@ -121,9 +226,11 @@ class ServerWatch:
         if not isinstance(event, BIRTH):
             self._events.append(event)
             return
-        if isinstance(event, SettingsSeen) and event.rank is None and any(isinstance(e, Ready) for e in self._birth):
+        prints_settings_once = self.kind is not None and self.kind.kind != "ollama"  # Ollama does at each model load
+        is_launcher = isinstance(event, SettingsSeen) and event.rank is None and prints_settings_once
+        if is_launcher and any(isinstance(e, Ready) for e in self._birth):
             self._birth.clear()  # the launcher prints its settings first: another life has begun in the same log
-            self._events.clear()
+            self._forget_work()
         if len(self._birth) < MAX_BIRTH_LINES:
             self._birth.append(event)
 
@@ -197,6 +304,8 @@ class ServerWatch:
             window_s=window_s,
             live=True,
             model=self._model_of(server),
+            restarts=sum(at > now_ns - KEEP_EVENTS_S * NS for at in self._starts_ns) or None,
+            rate_ratio=self._paces.ratio(self._running),
         )
 
     def _model_of(self, server: Server) -> ModelShape | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from bubblewatch.diagnose.answer import answer, overall
-from bubblewatch.diagnose.lifecycle import Lifecycle
+from bubblewatch.diagnose.lifecycle import Lifecycle, Remembered
 from bubblewatch.diagnose.rule import Rule
 from bubblewatch.model.clock import NS, Clock
 from bubblewatch.model.errors import SourceError
@@ -20,7 +20,10 @@ from bubblewatch.model.telemetry import Telemetry
 from bubblewatch.runtime.assess import Assessment, assess
 from bubblewatch.runtime.feed import SPAN_S, ScreenFeed, make_feed
 from bubblewatch.runtime.gpu_time import GpuTime
-from bubblewatch.runtime.server_watch import OpenEndpoint, OpenLog, ReadModel, ServerWatch, server_key
+from bubblewatch.runtime.log_places import LogPlaces
+from bubblewatch.runtime.memory import Memory, ServerMemory
+from bubblewatch.runtime.server_set import ServerSet
+from bubblewatch.runtime.server_watch import OpenEndpoint, OpenLog, ReadModel, ServerWatch
 from bubblewatch.runtime.witness import Witness
 from bubblewatch.servers.base import Facts, ServerKind
 from bubblewatch.signals.compute import gpu_only
@@ -62,6 +65,9 @@ class Watcher:
         options: WatchOptions,
         read_model: ReadModel | None = None,
         witness: Witness | None = None,
+        memory: Memory | None = None,
+        places: LogPlaces | None = None,
+        born_ns: Callable[[ProcessSeen], int | None] = lambda _seen: None,
     ) -> None:
         if witness is not None:
             telemetry, processes = witness.telemetry(telemetry), witness.processes(processes)
@@ -78,7 +84,9 @@ class Watcher:
         self._read_model = read_model
         self._rules = rules
         self._options = options
-        self._servers: dict[str, ServerWatch] = {}
+        memory = memory or Memory()
+        self._born_ns = born_ns
+        self._set = ServerSet(self._server, memory, places or LogPlaces(memory, clock.wall_ns()))
         self._lives: dict[str, Lifecycle] = {}
         self._started_ns = clock.monotonic_ns()
         self._next_scan_ns = self._started_ns
@@ -91,7 +99,7 @@ class Watcher:
     @property
     def servers(self) -> Sequence[ServerWatch]:
         """Servers under watch, by key."""
-        return [self._servers[key] for key in sorted(self._servers)]
+        return list(self._set)
 
     def judge_by(self, rules: Sequence[Rule], ignore: Sequence[str], window_s: float) -> None:
         """Judge by these from the next tick on. What was seen so far is kept; findings of rules that went end."""
@@ -104,9 +112,9 @@ class Watcher:
         if now_ns >= self._next_scan_ns:
             self._next_scan_ns = now_ns + round(SCAN_S * NS)
             self._scan()
-            for server in self._servers.values():
+            for server in self._set:
                 self._guarded(f"pages of {server.key}", server.ask)
-        for server in self._servers.values():
+        for server in self._set:
             self._guarded(f"log of {server.key}", partial(server.listen, wall_ns))
         watched_s = (now_ns - self._started_ns) / NS
         window_s = self._options.window_s
@@ -135,6 +143,16 @@ class Watcher:
         lines = (line for server in self.servers for line in server.newest_lines)
         return make_feed(snapshot, telemetry, lines, host)
 
+    def memory(self) -> Memory:
+        """What should survive a restart, as of the last tick."""
+        now_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
+
+        def findings(key: str) -> Sequence[Remembered]:
+            life = self._lives.get(key)
+            return life.remember(wall_ns - now_ns) if life is not None else ()
+
+        return self._set.memory(wall_ns, findings)
+
     def _guarded(self, what: str, read: Callable[[], None]) -> None:
         """Call `read`; a source that fails is logged once and once more when it is back."""
         try:
@@ -158,27 +176,19 @@ class Watcher:
             return
         self._failing.discard("processes")
         wanted = self._options.wanted
-        present: dict[str, ProcessSeen] = {}
-        for seen in sorted(found, key=lambda s: s.epoch.start_ticks):
-            if wanted is None or wanted(seen):
-                key = server_key(seen)
-                twins = sum(known == key or known.startswith(f"{key}#") for known in present)
-                present[f"{key}#{twins + 1}" if twins else key] = seen
-        for key, seen in present.items():
-            known = self._servers.get(key)
-            if known is not None:
-                known.met(seen)
-                continue
-            kind = self._recognise(seen.launch, seen.title)
-            endpoint = self._open_endpoint(seen, kind.kind if kind else "unknown")
-            self._servers[key] = ServerWatch(
-                key, seen, kind, self._open_log(seen), endpoint, self._options.version, self._read_model
-            )
-            log.info("server found key=%s kind=%s pid=%d", key, kind.kind if kind else "unknown", seen.pid)
-        for key in set(self._servers) - set(present):
-            log.info("server gone key=%s", key)
-            self._servers.pop(key).close()
+        for key in self._set.met([seen for seen in found if wanted is None or wanted(seen)], self._clock.wall_ns()):
             self._lives.pop(key, None)
+
+    def _server(self, key: str, seen: ProcessSeen, memory: ServerMemory | None) -> ServerWatch:
+        kind = self._recognise(seen.launch, seen.title)
+        endpoint = self._open_endpoint(seen, kind.kind if kind else "unknown")
+        log = self._open_log(seen)
+        if memory is not None:
+            self._lives[key] = Lifecycle(memory.findings, memory.epoch)
+            if self._witness is not None:
+                self._witness.remembered(seen, (*memory.birth, *memory.recent))
+        version, model = self._options.version, self._read_model
+        return ServerWatch(key, seen, kind, log, endpoint, version, model, memory, self._born_ns)
 
     def _judge(
         self, telemetry: Telemetry, now_ns: int, wall_ns: int, watched_s: float
@@ -193,6 +203,7 @@ class Watcher:
             result = assess(evidence, self._rules, options.ignore, watched_s, one_shot=options.one_shot)
             own = evidence.server.gpus
             signals |= {uuid: s for uuid, s in result.computed.gpus.items() if uuid in own}
+            server.note_pace(now_ns, result.view.signals)
             assessed.append(result)
         if not assessed:
             assessed.append(self._nobody(telemetry, wall_ns, watched_s))
@@ -206,7 +217,9 @@ class Watcher:
         life = self._lives.setdefault(view.target.id, Lifecycle())
         epoch = view.server.epoch if view.server is not None else None
         findings = life.step(now_ns, assessment.judgements, epoch=epoch, wall_offset_ns=wall_ns - now_ns)
-        firing = [f for f in findings if f.state is State.FIRING or f.severity is Severity.INFO]
+        firing = [
+            f for f in findings if f.state is State.FIRING or (f.severity is Severity.INFO and f.state is State.PENDING)
+        ]
         verdict, missing = answer(view.signals, firing)
         return replace(view, findings=findings, answer=verdict, missing=missing)
 
@@ -231,6 +244,5 @@ class Watcher:
 
     def close(self) -> None:
         """Let go of every source."""
-        for server in self._servers.values():
-            server.close()
+        self._set.close()
         self._telemetry.close()

@@ -55,6 +55,7 @@ class Watched:
 
     def __init__(self, sensors: Sensors, page: SharedPage, position: int, clock: Clock, slow_first_ns: int) -> None:
         self.sensors = sensors
+        self.index = sensors.info.index
         self.failure: Failure | None = None
         self._clock = clock
         whole_module = any("module" in note for note in sensors.notes)
@@ -63,6 +64,7 @@ class Watched:
         self._util = Cadence(UTIL_NS, now_ns)
         self._samples = Cadence(SAMPLES_NS, slow_first_ns)
         self._slow = Cadence(SLOW_NS, slow_first_ns)
+        self._due_ns = 0
         self._driver_clock = DriverClock()
         self._samples_speak = False
         self._retry_ns = 0
@@ -70,20 +72,22 @@ class Watched:
         self.refresh = Refresh()
         self.is_measured = False
 
-    def ask(self, slack_ns: int) -> None:
-        """Ask what is due. Never raises for a GPU that fails: it is unknown from then on, and asked again later."""
-        now_ns = self._clock.monotonic_ns()
+    def ask(self, now_ns: int, slack_ns: int) -> int:
+        """Ask what is due now, and say when the last answer came.
+
+        Never raises for a GPU that fails: it is unknown from then on, and asked again later.
+        """
         if self.failure is not None and now_ns < self._retry_ns:
-            return
+            return now_ns
         try:
-            self._store(self.sensors.read_fast())
-            self._ask_util(now_ns, slack_ns)
-            if self._slow.is_due(now_ns, slack_ns):
-                self._store(self.sensors.read_slow())
+            answered_ns = self._store(self.sensors.read_fast())
+            if now_ns + slack_ns >= self._due_ns:
+                answered_ns = self._ask_more(now_ns, slack_ns)
         except SourceError as error:
-            self._fail(error)
-        else:
+            return self._fail(error)
+        if self.failure is not None:
             self.failure, self._pause_ns = None, RETRY_FIRST_NS
+        return answered_ns
 
     def burst(self) -> None:
         """Ask for power and utilization alone."""
@@ -96,12 +100,18 @@ class Watched:
             return
         self._store(values)
 
-    def _ask_util(self, now_ns: int, slack_ns: int) -> None:
-        """Utilization by the driver's own samples; by the plain call while it has none."""
+    def _ask_more(self, now_ns: int, slack_ns: int) -> int:
+        """What is not due at each tick. Utilization by the driver's own samples, by the plain call while it has none."""
         if self._samples.is_due(now_ns, slack_ns):
             self._store_samples(self.sensors.read_samples())
         if not self._samples_speak and self._util.is_due(now_ns, slack_ns):
             self._store(self.sensors.read_util())
+        if self._slow.is_due(now_ns, slack_ns):
+            self._store(self.sensors.read_slow())
+        self._due_ns = min(self._samples.next_ns, self._slow.next_ns)
+        if not self._samples_speak:
+            self._due_ns = min(self._due_ns, self._util.next_ns)
+        return self._clock.monotonic_ns()
 
     def _store_samples(self, drained: Samples) -> None:
         self._samples_speak = bool(drained)
@@ -114,16 +124,18 @@ class Watched:
             ours = [(self._driver_clock.ours_ns(at_us), value) for at_us, value in samples]
             self._recorder.store_samples(field, ours)
 
-    def _store(self, values: Mapping[str, float]) -> None:
+    def _store(self, values: Mapping[str, float]) -> int:
         now_ns = self._clock.monotonic_ns()
         self._recorder.store(now_ns, values)
         if self.is_measured:
             self.refresh.saw(now_ns, values)
+        return now_ns
 
-    def _fail(self, error: SourceError) -> None:
+    def _fail(self, error: SourceError) -> int:
         now_ns = self._clock.monotonic_ns()
         self.failure = Failure.of(error)
         pause_ns = RETRY_LOST_NS if isinstance(error, SourceLost) else self._pause_ns
         self._retry_ns = now_ns + pause_ns
         self._pause_ns = min(self._pause_ns * 2, RETRY_LOST_NS)
         self._recorder.store_silence(now_ns)
+        return now_ns

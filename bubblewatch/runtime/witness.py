@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from bubblewatch.model.findings import Snapshot
+from bubblewatch.model.logs import LogLine
 from bubblewatch.model.protocols import ProcessSeen, ProcessSource, TelemetrySource
 from bubblewatch.model.server import Epoch, Launch
 from bubblewatch.runtime.server_watch import OpenEndpoint, OpenLog, ReadModel, server_key
@@ -28,6 +29,9 @@ class Witness(Protocol):
     def open_endpoint(self, open_endpoint: OpenEndpoint) -> OpenEndpoint: ...
 
     def read_model(self, read_model: ReadModel) -> ReadModel: ...
+
+    def remembered(self, seen: ProcessSeen, lines: Sequence[LogLine]) -> None:
+        """These lines of this server's log were read by an earlier watcher, and are known to this one."""
 
     def started(self, mono_ns: int) -> None:
         """Watching begins at this time."""

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from types import MappingProxyType
 
-from bubblewatch.model.logs import LogLine
+from bubblewatch.model.logs import Event, LogLine
 from bubblewatch.model.server import Launch
 from bubblewatch.servers.base import ServerKind
+from bubblewatch.servers.common import parse_any
 from bubblewatch.servers.ktransformers import KTRANSFORMERS
 from bubblewatch.servers.layer_split import TABBYAPI, TEXTGEN
 from bubblewatch.servers.llamacpp import LLAMACPP
@@ -94,3 +95,8 @@ def by_name(name: str) -> ServerKind | None:
     """The kind of this name, in any spelling of case; None when it is not known."""
     plain = name.strip().lower()
     return next((kind for kind in KNOWN if kind.kind == ALIASES.get(plain, plain)), None)
+
+
+def events_of(kind: ServerKind | None, line: LogLine) -> tuple[Event, ...]:
+    """What a line means to a server of this kind; of an unknown one (None) what any server's log may hold."""
+    return parse_any(line) if kind is None else kind.parse(line)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from bubblewatch.model.clock import NS
 from bubblewatch.model.findings import Scope
-from bubblewatch.model.logs import DecodeStep, Retraction, StatsLine
+from bubblewatch.model.logs import DecodeStep, PrefillStep, Retraction, StatsLine
 from bubblewatch.model.signals import Confidence, Evidence, EvidenceKind, Signals
 from bubblewatch.model.telemetry import GpuReading, Telemetry
 from bubblewatch.signals.builder import Notebook
@@ -29,7 +29,8 @@ from bubblewatch.signals.gpus import GpuActivity, gpu_signals
 from bubblewatch.signals.gpus import activity as gpu_activity
 from bubblewatch.signals.launch import write_launch, write_layers
 from bubblewatch.signals.pipeline import own_gpus, stages_of, write_gpus, write_pipeline
-from bubblewatch.signals.progress import write_progress, write_startup
+from bubblewatch.signals.placement import placed
+from bubblewatch.signals.progress import write_progress, write_standstill, write_startup
 from bubblewatch.signals.roofline import write_roofline
 from bubblewatch.signals.series import Interval
 
@@ -52,6 +53,7 @@ class Computed:
 def compute(evidence: ServerEvidence) -> Computed:
     """All signals that this evidence carries; each name that it does not carry is missing, with the reason."""
     evidence = replace(evidence, telemetry=_named(evidence.telemetry, evidence.stated.gpu_model))
+    evidence = replace(evidence, facts=placed(evidence))
     book = Notebook(Scope.SERVER)
     facts, telemetry = evidence.facts, evidence.telemetry
     signs = activity(evidence.events)
@@ -78,6 +80,7 @@ def compute(evidence: ServerEvidence) -> Computed:
     _write_memory(book, evidence)
     write_startup(book, evidence)
     write_progress(book, evidence, signs)
+    write_standstill(book, evidence)
     _write_layers(book, evidence)
     assigned = evidence.server.gpus
     write_roofline(book, evidence, [g.gpu for g in telemetry.gpus if not assigned or g.gpu.uuid in assigned])
@@ -188,7 +191,7 @@ def _write_memory(book: Notebook, evidence: ServerEvidence) -> None:
     usages = [
         e.kv_usage_ratio
         for e in evidence.events
-        if isinstance(e, DecodeStep | StatsLine) and e.kv_usage_ratio is not None
+        if isinstance(e, DecodeStep | PrefillStep | StatsLine) and e.kv_usage_ratio is not None
     ]
     if usages:
         book.know("kv.usage_ratio", max(usages[-20:]), "log")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bubblewatch.model.clock import NS
-from bubblewatch.model.logs import DecodeStep, Event, PrefillStep, StatsLine
+from bubblewatch.model.logs import DecodeStep, Event, Idle, PrefillStep, RequestWork, StatsLine
 from bubblewatch.model.signals import Confidence, Evidence, EvidenceKind
 from bubblewatch.servers.base import Running
 from bubblewatch.signals.builder import Notebook
@@ -52,7 +52,7 @@ def _is_busy(event: Event) -> bool:
     """Whether this event shows that a request ran at that time (or in the interval that the line sums up)."""
     if isinstance(event, StatsLine):
         return event.running > 0 or bool(event.gen_tps) or bool(event.prompt_tps)
-    return isinstance(event, DecodeStep | PrefillStep)
+    return isinstance(event, DecodeStep | PrefillStep | RequestWork)
 
 
 def activity(events: Sequence[Event]) -> Activity:
@@ -64,7 +64,7 @@ def activity(events: Sequence[Event]) -> Activity:
         if _is_busy(event):
             busy.append(event)
             newest_is_zero = False
-        elif isinstance(event, StatsLine) and not event.waiting:
+        elif isinstance(event, Idle) or (isinstance(event, StatsLine) and not event.waiting):
             zero.append(event)
             newest_is_zero = True
     times = sorted(e.line.time_ns for e in busy if e.line.time_ns is not None)
@@ -114,6 +114,7 @@ def write_demand(book: Notebook, evidence: ServerEvidence, signs: Activity, pace
     state, sure, facts = _state(evidence, signs)
     if state:
         book.know("demand.state", state, "demand", sure, facts)
+        book.know("demand.counted", True, "demand", sure)
     else:
         book.lack("demand.state", _why_unknown(evidence, signs))
 
@@ -217,9 +218,9 @@ def _count(
 def write_demand_by_work(book: Notebook) -> None:
     """Where nothing counted requests: GPUs that work for part of the time show that something runs on them.
 
-    Utilization of 100 % or 0 % shows nothing (a spinning or hung rank reads 100 %), and neither does a level of power that
-    was guessed. Kernels that come and go, or SM activity and power that only work gives, do. Who asks is not seen, so the
-    statement is weak, and it is never enough for `healthy`.
+    Utilization of 100 % or 0 % shows nothing (a spinning or hung rank reads 100 %), and neither does a level of
+    power that was guessed. Kernels that come and go, or SM activity and power that only work gives, do. Who asks is
+    not seen, so the statement is weak, and it is never enough for `healthy`.
     """
     if book.get("demand.state") is not None:
         return
@@ -232,6 +233,7 @@ def write_demand_by_work(book: Notebook) -> None:
     proof = duty or book.get("util.median")
     if works and proof is not None:
         book.know("demand.state", "running", "work", Confidence.LOW, proof.evidence)
+        book.know("demand.counted", False, "work", Confidence.LOW)
 
 
 def _first_known(*values: int | None) -> int | None:

@@ -38,7 +38,8 @@ class ServerEvidence:
     `window_s` is the length of the recent past that counts as now, in seconds. `telemetry` covers the whole host;
     `server.gpus` says which GPUs belong to this server. `model` is what its files say of the model, None = not read.
     `taken` are the uuids of GPUs that other servers of the host hold. `restarts` counts new lives of this server in the
-    last 15 minutes, None = not counted.
+    last 15 minutes, None = not counted. `rate_ratio` is the token rate over that of the life before at the same demand,
+    None = cannot be told.
     """
 
     server: Server
@@ -56,3 +57,4 @@ class ServerEvidence:
     model: ModelShape | None = None
     taken: frozenset[str] = frozenset()
     restarts: int | None = None
+    rate_ratio: float | None = None

@@ -26,7 +26,11 @@ OUT_OF_MEMORY = "out-of-memory"
 
 
 def write_failures(book: Notebook, evidence: ServerEvidence) -> None:
-    """Write server.down, server.restarts, failure.oom and log.startup_lost."""
+    """Write server.down, server.restarts, failure.oom, log.startup_lost and epoch.rate_ratio."""
+    if evidence.rate_ratio is None:
+        book.lack("epoch.rate_ratio", "no life before is known with enough work at this demand")
+    else:
+        book.know("epoch.rate_ratio", evidence.rate_ratio, "log", Confidence.MEDIUM)
     names = ("server.down", "server.restarts", "failure.oom")
     if not evidence.log_read:
         for name in names:
@@ -52,7 +56,8 @@ def _in_order(events: Sequence[Event]) -> list[Event]:
     return list(events)
 
 
-def _is_life(event: Event) -> bool:
+def is_life(event: Event) -> bool:
+    """Whether a server that writes this is up, or on its way up."""
     if isinstance(event, Access):
         return 200 <= event.status < 300
     return isinstance(event, Ready | Starting | DecodeStep | StatsLine | PrefillStep)
@@ -64,7 +69,7 @@ def _write_down(book: Notebook, events: Sequence[Event]) -> None:
     for event in events:
         if isinstance(event, Failure) and event.fatal:
             down.append(event)
-        elif _is_life(event):
+        elif is_life(event):
             down.clear()
     book.know("server.down", bool(down), "log", Confidence.HIGH, [quoted(e) for e in down[:2]])
 

@@ -21,6 +21,9 @@ MIN_SWING_W = 60.0
 """Least distance between idle and busy power, in W, at which power carries a duty: below it the error of the floor
 (about 3.6 W) moves the sum over eight stages by more than half a stage (measurement study T9)."""
 
+MAY_SPIN_UTIL = 0.9
+"""Utilization from which a kernel may simply stay resident all the time: spinning ranks read 98 to 100 %."""
+
 MAX_DUTY = 1.2
 """A power duty above this is cut: the busy level was taken too low."""
 
@@ -71,15 +74,17 @@ def _power_duty(power_w: float | None, levels: PowerLevels | None) -> float | No
 def _work(util: float | None, sm: float | None, power_duty: float | None, levels: PowerLevels | None) -> Duty | None:
     """The best statement on useful work: SM activity, else the lower of utilization and power duty, else utilization.
 
-    Utilization is an upper bound of work. When it is the lower of the two it therefore speaks for itself; when power is
-    lower, the statement is as good as the busy level that it was read against.
+    Utilization is an upper bound of work, so a low one speaks for itself. Where power is lower, the statement is as
+    good as the busy level that it was read against; a guessed level says something only where utilization may be
+    spinning.
     """
     if sm is not None:
         return Duty(min(sm / SM_ACTIVE_AT_WORK, 1.0), "sm", Confidence.HIGH)
     if power_duty is not None and levels is not None and (util is None or power_duty < util):
         if levels.basis == "card":
             return Duty(min(power_duty, 1.0), "power", Confidence.MEDIUM)
-        return Duty(min(power_duty, 1.0), "prior", Confidence.POSSIBLE)
+        if util is None or util >= MAY_SPIN_UTIL:
+            return Duty(min(power_duty, 1.0), "prior", Confidence.POSSIBLE)
     if util is not None:
         return Duty(util, "util", Confidence.HIGH)
     return None

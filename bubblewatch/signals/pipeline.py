@@ -125,7 +125,7 @@ def write_pipeline(book: Notebook, stages: Stages, pp: int, seconds: float) -> N
         f"S {busy:.1f} of {pp} by {_BASIS_WORDS[basis]} over {seconds:.0f} s (lockstep up to {lockstep_limit(pp):.1f})"
     )
     evidence = [Evidence(EvidenceKind.TELEMETRY, "GPUs", text)]
-    tells = basis in ("sm", "power") or (basis == "util" and busy <= lockstep_limit(pp))
+    tells = basis in ("sm", "power") or (basis == "util" and busy <= max(lockstep_limit(pp), pp / 2))
     book.know("pipeline.stages_busy", busy, basis, sure, evidence)
     book.know("pipeline.busy_ratio", busy / pp, basis, sure, evidence)
     book.know("pipeline.bubble_ratio", max(1 - busy / pp, 0.0), basis, sure, evidence)

@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from bubblewatch.model.clock import NS
-from bubblewatch.model.logs import Access, DecodeStep, Event, Failure, PrefillStep, Ready, Starting, StatsLine
+from bubblewatch.model.logs import (
+    Access,
+    DecodeStep,
+    Event,
+    Failure,
+    GraphCaptured,
+    GraphOff,
+    Idle,
+    PoolSized,
+    PrefillStep,
+    Ready,
+    RequestWork,
+    SettingsSeen,
+    Starting,
+    StatsLine,
+    VersionSeen,
+)
 from bubblewatch.model.signals import Confidence, Evidence, EvidenceKind
 from bubblewatch.signals.builder import Notebook
 from bubblewatch.signals.demand import Activity
@@ -19,6 +35,16 @@ STALL_MIN_S = 120.0
 STALL_GAPS = 5.0
 """... nor silence shorter than this many of the longest normal gaps (design §5)."""
 
+LOADS_AT_MOST_S = 300.0
+"""Silence after the last line of a start from which loading no longer explains it, in seconds: weights of hundreds
+of GB print progress all the while."""
+
+_START = (Starting, SettingsSeen, VersionSeen, PoolSized, GraphCaptured, GraphOff)
+"""What a server prints once, while it starts."""
+
+_SERVES = (DecodeStep, PrefillStep, StatsLine, RequestWork, Idle)
+"""What it prints only when it serves."""
+
 SPIN_UTIL = 0.8
 """Utilization from which a GPU counts as held by a kernel."""
 
@@ -29,7 +55,14 @@ def _evidence(event: Event) -> Evidence:
 
 def write_startup(book: Notebook, evidence: ServerEvidence) -> None:
     """Write server.ready and server.starting_s from the lines of this life of the server."""
-    serving = next((e for e in evidence.events if isinstance(e, Ready | DecodeStep | StatsLine | PrefillStep)), None)
+    serving = next(
+        (
+            e
+            for e in evidence.events
+            if isinstance(e, Ready | DecodeStep | StatsLine | PrefillStep | RequestWork | Idle)
+        ),
+        None,
+    )
     if serving is not None:
         book.know("server.ready", True, "log", Confidence.HIGH, [_evidence(serving)])
         return
@@ -49,6 +82,46 @@ def write_startup(book: Notebook, evidence: ServerEvidence) -> None:
         book.know("server.starting_s", seconds, "log", Confidence.HIGH, [_evidence(starting[-1])])
     else:
         book.lack("server.starting_s", "the start-up lines carry no time")
+
+
+def write_standstill(book: Notebook, evidence: ServerEvidence) -> None:
+    """Write what speaks of a standstill by the order of lines alone, without a clock of ours."""
+    events = evidence.events
+    if not evidence.log_read:
+        for name in ("progress.blocked_lines", "startup.unfinished", "failure.worker_wait"):
+            book.lack(name, "no log was read")
+        return
+    totals = [e for e in events if isinstance(e, StatsLine)]
+    blocked = list(takewhile(_is_blocked, reversed(totals)))
+    book.know("progress.blocked_lines", len(blocked), "log", Confidence.HIGH, [_evidence(e) for e in blocked[:2]])
+    start = [e for e in events if isinstance(e, _START)]
+    came_after = any(isinstance(e, _SERVES) for e in events)
+    proof = [_evidence(start[-1])] if start else []
+    book.know("startup.unfinished", bool(start) and not came_after, "log", Confidence.MEDIUM, proof)
+    waits = _unanswered(events)
+    book.know("failure.worker_wait", bool(waits), "log", Confidence.MEDIUM, [_evidence(e) for e in waits[:2]])
+
+
+def _is_blocked(line: StatsLine) -> bool:
+    return not line.running and bool(line.waiting) and not line.gen_tps and not line.prompt_tps
+
+
+def _unanswered(events: Sequence[Event]) -> list[Failure]:
+    """Complaints that a worker does not answer, with no sign of work after them and no loading that would explain it.
+
+    The same line is harmless while weights load or kernels compile; there it comes soon after a line of that work.
+    """
+    waits = [i for i, e in enumerate(events) if isinstance(e, Failure) and e.kind == "shm-wait"]
+    if not waits or any(isinstance(e, _SERVES) for e in events[waits[-1] :]):
+        return []
+    before = [e for e in events[: waits[-1]] if isinstance(e, _START)]
+    finished = any(isinstance(e, Ready) or (isinstance(e, GraphCaptured) and not e.begin) for e in before)
+    if before and not finished:
+        last = max((e.time_ns for e in before if e.time_ns is not None), default=None)
+        wait = events[waits[-1]].time_ns
+        if last is None or wait is None or (wait - last) / NS < LOADS_AT_MOST_S:
+            return []
+    return [e for i in waits if isinstance(e := events[i], Failure)]
 
 
 def write_progress(book: Notebook, evidence: ServerEvidence, signs: Activity) -> None:

@@ -18,13 +18,15 @@ _LENGTHS = ("spec.accept_len", "spec.accept_low", "spec.accept_high", "spec.toke
 
 def write_speculation(book: Notebook, evidence: ServerEvidence) -> None:
     """Write spec.*. An accept length counts tokens a step and request, 1.0 when every draft is refused."""
-    steps = [s for s in recent(evidence, DecodeStep) if s.accept_len is not None and not _switched_off(s)]
+    ever = [s for s in evidence.events if isinstance(s, DecodeStep) and _tells(s)]
+    steps = [s for s in recent(evidence, DecodeStep) if _tells(s)]
     reports = [r for r in recent(evidence, SpecDecode) if r.accept_len is not None]
     stated = evidence.facts.speculative
     on = True if steps or reports else None if stated is None else stated != NO_SPECULATION
     book.know("spec.enabled", on, "log" if steps or reports else "launch", otherwise="the launch does not say")
     if steps:
         _write_steps(book, steps, evidence.facts.decode_log_interval or LOG_INTERVAL)
+        _write_spread(book, ever)
     elif reports:
         _write_reports(book, reports)
     else:
@@ -32,24 +34,32 @@ def write_speculation(book: Notebook, evidence: ServerEvidence) -> None:
             book.lack(name, "no line tells how many drafted tokens were accepted")
 
 
-def _switched_off(step: DecodeStep) -> bool:
-    """At large batches the server stops speculating: length 1.00 and no graph on one line, and nothing is wrong."""
-    return step.accept_len is not None and step.accept_len <= 1.0 and step.cuda_graph is False
+def _tells(step: DecodeStep) -> bool:
+    """Whether the line tells how speculation fares.
+
+    At large batches the server stops speculating: length 1.00 and no graph on one line, and nothing is wrong.
+    """
+    return step.accept_len is not None and not (step.accept_len <= 1.0 and step.cuda_graph is False)
 
 
 def _write_steps(book: Notebook, steps: Sequence[DecodeStep], interval: int) -> None:
+    tokens = round(sum(step.running * (step.accept_len or 1.0) * interval for step in steps))
+    length = statistics.median(step.accept_len or 1.0 for step in steps)
+    proof = [counted(f"accept length {length:.2f} (median of {len(steps)} lines)")]
+    book.know("spec.accept_len", length, "log", Confidence.HIGH, proof)
+    book.know("spec.tokens", tokens, "log", Confidence.MEDIUM)
+
+
+def _write_spread(book: Notebook, steps: Sequence[DecodeStep]) -> None:
+    """The rank with the least and the one with the most, over everything that was read: earlier is a yardstick too."""
     by_rank: dict[object, list[float]] = {}
     for step in steps:
         by_rank.setdefault(step.rank, []).append(step.accept_len or 1.0)
     medians = [statistics.median(lengths) for lengths in by_rank.values()]
-    tokens = round(sum(step.running * (step.accept_len or 1.0) * interval for step in steps))
-    spread = f", {min(medians):.2f} to {max(medians):.2f} over {len(medians)} ranks" if len(medians) > 1 else ""
-    length = statistics.median(step.accept_len or 1.0 for step in steps)
-    proof = [counted(f"accept length {length:.2f} (median of {len(steps)} lines{spread})")]
-    book.know("spec.accept_len", length, "log", Confidence.HIGH, proof)
+    text = f"accept length {min(medians):.2f} to {max(medians):.2f} over {len(medians)} rank(s)"
+    proof = [counted(text)] if len(medians) > 1 else []
     book.know("spec.accept_low", min(medians), "log", Confidence.HIGH, proof)
     book.know("spec.accept_high", max(medians), "log", Confidence.HIGH, proof)
-    book.know("spec.tokens", tokens, "log", Confidence.MEDIUM)
 
 
 def _write_reports(book: Notebook, reports: Sequence[SpecDecode]) -> None:

@@ -41,6 +41,7 @@ _SERVER = (
     Spec("overlap.possible", "bool", "", "this version could have it on with this parallelism"),
     # demand
     Spec("demand.state", "string", "", "running or none; missing when unknown"),
+    Spec("demand.counted", "bool", "", "the state rests on something that counts requests, not on GPUs that work"),
     Spec("demand.running", "int", "", "requests that run now, over all slots and replicas: C"),
     Spec("demand.running_min", "int", "", "a lower bound of it: the most that one line or gauge showed"),
     Spec("demand.queued", "int", "", "requests that wait"),
@@ -50,6 +51,9 @@ _SERVER = (
     Spec("throughput.step_s", "double", "s", "time between two decode forwards of one rank: T, the slot period"),
     Spec("progress.stalled_s", "double", "s", "time since the last sign of progress while requests run or wait"),
     Spec("progress.limit_s", "double", "s", "how long that may last: max(120 s, 5 x the longest normal gap)"),
+    Spec("progress.blocked_lines", "int", "", "newest totals in a row with requests waiting, none running, no token"),
+    Spec("startup.unfinished", "bool", "", "the log holds lines of a start and nothing that came after it"),
+    Spec("failure.worker_wait", "bool", "", "a worker left the engine without answer, and nothing loads or compiles"),
     Spec("failure.watchdog", "bool", "", "the server's own watchdog fired"),
     Spec("failure.fatal", "bool", "", "the server said that it broke and ends"),
     # CUDA graphs
@@ -75,7 +79,7 @@ _SERVER = (
         "pipeline.basis_tells",
         "bool",
         "",
-        "that basis can tell a bubble from work (not utilization that may spin, not a prior)",
+        "that basis can tell a bubble from work: no guessed level, and utilization only as the upper bound that it is",
     ),
     Spec("pipeline.imbalance", "double", "ratio", "largest stage duty over the mean one"),
     Spec("layers.count", "int", "", "transformer layers of the model"),

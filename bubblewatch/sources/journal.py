@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bubblewatch.model.errors import SourceUnavailable
 from bubblewatch.model.findings import SourceHealth
-from bubblewatch.model.logs import LogLine
+from bubblewatch.model.logs import LogLine, LogPlace
 from bubblewatch.model.protocols import LogSource
 from bubblewatch.sources.journal_unit import (
     HEAD_ENTRIES,
@@ -37,6 +37,7 @@ def open_journal(
     since_ns: int,
     *,
     cursor: str | None = None,
+    skip: int = 0,
     path: str | None = None,
     user: bool = False,
 ) -> LogSource:
@@ -45,12 +46,12 @@ def open_journal(
     Raises SourceUnavailable when there is neither. Parameters as for JournalSource.
     """
     try:
-        return JournalSource(unit, since_ns, cursor=cursor, path=path, user=user)
+        return JournalSource(unit, since_ns, cursor=cursor, skip=skip, path=path, user=user)
     except SourceUnavailable:
         journalctl = shutil.which("journalctl")
         if journalctl is None:
             raise
-        return JournalctlSource(unit, since_ns, cursor=cursor, path=path, user=user, journalctl=journalctl)
+        return JournalctlSource(unit, since_ns, cursor=cursor, skip=skip, path=path, user=user, journalctl=journalctl)
 
 
 class JournalSource:
@@ -58,7 +59,7 @@ class JournalSource:
 
     The first reads give what was written since `since_ns` (wall time, the server's start): the first `head_entries`
     and the newest `tail_entries`, all of it when there is less; then what is new. With `cursor`, reading goes on behind
-    that entry, and `health` tells when it is no longer there. `path`: a folder of journal files instead of the host's.
+    that entry without `skip` further lines (see `place`), and `health` tells when it is no longer there. `path`: a folder of journal files instead of the host's.
     The journal may come later and its files may be rotated or removed. Raises SourceUnavailable without systemd-python.
     """
 
@@ -68,20 +69,21 @@ class JournalSource:
         since_ns: int,
         *,
         cursor: str | None = None,
+        skip: int = 0,
         path: str | None = None,
         user: bool = False,
         head_entries: int = HEAD_ENTRIES,
         tail_entries: int = TAIL_ENTRIES,
     ) -> None:
         _require_binding()
-        self._log = UnitLog(unit_name(unit))
+        self._log = UnitLog(unit_name(unit), cursor, skip)
         self._since_us = since_ns // 1000
-        self._cursor = cursor
+        self._cursor = cursor or None
         self._path = path
         self._user = user
         self._head_entries = head_entries
         self._tail_entries = tail_entries
-        self._in_head = cursor is None
+        self._in_head = not cursor and not skip
         self._resuming: str | None = None
         self._reader: Reader | None = None
         self._open()
@@ -100,6 +102,9 @@ class JournalSource:
             self._lost(error)
             return ()
         return lines
+
+    def place(self) -> LogPlace | None:
+        return self._log.place()
 
     def health(self) -> SourceHealth:
         return self._log.health(self._files(), "by systemd-python")
@@ -153,6 +158,7 @@ class JournalSource:
                 if reader.test_cursor(resumed):
                     continue
                 self._log.note("entries behind the last one read are gone from the journal")
+                self._log.forget_skip()
             count += 1
             yield _entry(fields)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bubblewatch.model.findings import Health, SourceHealth
-from bubblewatch.model.logs import LogLine
+from bubblewatch.model.logs import LogLine, LogPlace
 from bubblewatch.sources.text import MAX_LINE_CHARS, safe_lines
 
 READ_LIMIT = 20_000
@@ -26,6 +26,9 @@ JOURNAL_FOLDERS = (Path("/run/log/journal"), Path("/var/log/journal"))
 
 FIELDS = ("MESSAGE", "_PID", "_STREAM_ID", "_LINE_BREAK", "_SOURCE_REALTIME_TIMESTAMP", "N_DROPPED")
 """Fields of an entry that are looked at."""
+
+MOST_HELD_ENTRIES = 10_000
+"""Entries after which the rest of a cut line is not waited for any more: its writer is gone."""
 
 _SOURCE_LAG_US = 60_000_000  # a sender's own time is believed when it lies within the minute before the arrival
 
@@ -96,8 +99,13 @@ def look_at_files(folders: Iterable[Path], files: Iterable[Path] = ()) -> Journa
 class UnitLog:
     """Entries of one unit on their way to lines, with the count of them. Not for several threads at once."""
 
-    def __init__(self, unit: str) -> None:
+    def __init__(self, unit: str, after: str | None = None, skip: int = 0) -> None:
+        """`skip` lines behind the entry `after` were given out by an earlier reader and are left out."""
         self.unit = unit
+        self._to_skip = skip
+        self._settled = after or None
+        self._after_settled = skip
+        self._entries_after_settled = 0
         self.last: Entry | None = None
         self.entry_count = 0
         self.line_count = 0
@@ -117,8 +125,10 @@ class UnitLog:
             dropped = _number(entry.fields.get("N_DROPPED"))
             self.dropped_count += dropped or 0
             message = self._joined(entry)
-            if message is None:
-                continue
+            lines = safe_lines(message) if message is not None else ()
+            self._settle(entry, len(lines))
+            if self._to_skip:
+                lines, self._to_skip = lines[self._to_skip :], max(self._to_skip - len(lines), 0)
             result += (
                 LogLine(
                     text=text,
@@ -129,13 +139,36 @@ class UnitLog:
                     pid=_number(entry.fields.get("_PID")),
                     cursor=entry.cursor,
                 )
-                for text in safe_lines(message)
+                for text in lines
             )
         if entries:
             self.last = entries[-1]
         self.entry_count += len(entries)
         self.line_count += len(result)
         return result
+
+    def place(self) -> LogPlace | None:
+        """Where another reader goes on: behind the last entry at which no line was in pieces ("" = from the start),
+        plus the lines given out since then.
+        """
+        if self._settled is None and not self._after_settled:
+            return None
+        return LogPlace(self._settled or "", self._after_settled)
+
+    def forget_skip(self) -> None:
+        """The entries that an earlier reader had seen are gone, so whatever comes is new."""
+        self._after_settled -= self._to_skip
+        self._to_skip = 0
+
+    def _settle(self, entry: Entry, line_count: int) -> None:
+        self._after_settled += line_count
+        self._entries_after_settled += 1
+        if self._held and self._entries_after_settled < MOST_HELD_ENTRIES:
+            return
+        if self._held:
+            self.note("the rest of a cut line never came")
+            self._held.clear()
+        self._settled, self._after_settled, self._entries_after_settled = entry.cursor, 0, 0
 
     def note(self, text: str) -> None:
         """Remember once what health() shall tell."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bubblewatch.model.errors import SourceUnavailable
 from bubblewatch.model.findings import SourceHealth
-from bubblewatch.model.logs import LogLine
+from bubblewatch.model.logs import LogLine, LogPlace
 from bubblewatch.model.redact import redact_text
 from bubblewatch.sources.journal_unit import (
     FIELDS,
@@ -46,26 +46,27 @@ class JournalctlSource:
         since_ns: int,
         *,
         cursor: str | None = None,
+        skip: int = 0,
         path: str | None = None,
         user: bool = False,
         journalctl: str = "journalctl",
         head_entries: int = HEAD_ENTRIES,
         tail_entries: int = TAIL_ENTRIES,
     ) -> None:
-        self._log = UnitLog(unit_name(unit))
+        self._log = UnitLog(unit_name(unit), cursor, skip)
         self._since_us = since_ns // 1000
-        self._cursor = cursor
+        self._cursor = cursor or None
         self._path = path
         self._user = user
         self._program = journalctl
         self._head_entries = head_entries
         self._tail_entries = tail_entries
-        self._in_head = cursor is None
+        self._in_head = not cursor and not skip
         self._head_end: Entry | None = None
         self._resuming: str | None = None
         self._buffer = bytearray()
         self._had_files = False
-        self._child = self._start(cursor)
+        self._child = self._start(self._cursor)
 
     def read(self) -> Sequence[LogLine]:
         files = self._files()
@@ -79,6 +80,9 @@ class JournalctlSource:
         elif lines:
             self._log.trouble = ""
         return lines
+
+    def place(self) -> LogPlace | None:
+        return self._log.place()
 
     def health(self) -> SourceHealth:
         return self._log.health(self._files(), "by journalctl")
@@ -181,6 +185,7 @@ class JournalctlSource:
             return False
         if resumed is not None:
             self._log.note("entries behind the last one read are gone from the journal")
+            self._log.forget_skip()
         if self._head_end is None:
             return True
         self._find_head_end(entry, self._head_end)

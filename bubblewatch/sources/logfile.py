@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import gzip
 import io
 import os
@@ -13,7 +14,7 @@ from typing import BinaryIO
 
 from bubblewatch.model.errors import UsageError
 from bubblewatch.model.findings import Health, SourceHealth
-from bubblewatch.model.logs import LogLine
+from bubblewatch.model.logs import LogLine, LogPlace
 from bubblewatch.sources.container_log import unwrapped
 from bubblewatch.sources.text import MAX_LINE_CHARS
 
@@ -36,11 +37,16 @@ class LogFileSource:
     """Lines of a growing file; a LogSource for one thread.
 
     The first reads give what is there (of a long file its start and its newest part), then what is appended. The file
-    may come later, be renamed away and begun anew (the rest of the old one is read first), or be cut to nothing.
+    may come later, be renamed away and begun anew (the rest of the old one is read first), or be cut to nothing. With
+    `after`, the place of an earlier source, reading goes on there; a file that was renamed meanwhile is looked for
+    beside the new one.
     """
 
-    def __init__(self, path: str, *, head_bytes: int = HEAD_BYTES, tail_bytes: int = TAIL_BYTES) -> None:
+    def __init__(
+        self, path: str, *, after: LogPlace | None = None, head_bytes: int = HEAD_BYTES, tail_bytes: int = TAIL_BYTES
+    ) -> None:
         self._path = path
+        self._after = after
         self._head_bytes = head_bytes
         self._tail_bytes = tail_bytes
         self._file: BinaryIO | None = None
@@ -69,6 +75,13 @@ class LogFileSource:
         self._line_count += len(lines)
         return lines
 
+    def place(self) -> LogPlace | None:
+        """Device, inode and offset behind the last whole line."""
+        if self._file is None:
+            return self._after
+        now = os.fstat(self._file.fileno())
+        return LogPlace(f"{now.st_dev}:{now.st_ino}:{self._position - len(self._rest)}")
+
     def health(self) -> SourceHealth:
         detail = f"{self._path}: {self._trouble or f'{self._line_count} lines'}"
         if self._trouble:
@@ -88,7 +101,25 @@ class LogFileSource:
         if not Path(self._path).is_file():  # a pipe would block
             raise FileNotFoundError(2, "no such file" if not Path(self._path).exists() else "not a regular file")
         self._position = 0
-        return Path(self._path).open("rb")
+        after, self._after = self._after, None
+        return Path(self._path).open("rb") if after is None else self._opened_after(after)
+
+    def _opened_after(self, after: LogPlace) -> BinaryIO:
+        """The file in which an earlier source stopped, at that place; the one of now when it cannot be found."""
+        where, _, offset = after.cursor.rpartition(":")
+        path = Path(self._path)
+        for candidate in (path, *sorted(path.parent.glob(f"{glob.escape(path.name)}?*"))):
+            try:
+                file = candidate.open("rb")
+            except OSError:
+                continue  # an old one that we may not read; that of now is opened once more below
+            found = os.fstat(file.fileno())
+            if f"{found.st_dev}:{found.st_ino}" == where and offset.isdecimal() and found.st_size >= int(offset):
+                self._position = int(offset)
+                return file
+            file.close()
+        self._note("the file in which reading stopped is gone, and lines of it may be")
+        return path.open("rb")
 
     def _appended(self, file: BinaryIO) -> bytes:
         """Bytes that came since the last call, at most READ_BYTES; the middle of a long file is jumped over."""

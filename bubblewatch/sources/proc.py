@@ -139,3 +139,14 @@ def descendants(table: Mapping[int, Process], pid: int) -> list[Process]:
             found.append(table[current])
             queue += sorted(children.get(current, []))
     return found
+
+
+def own_children() -> tuple[int, ...]:
+    """Processes that this one has started and that are still there."""
+    found: list[int] = []
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            found += map(int, (task / "children").read_text(encoding="ascii").split())
+        except (OSError, ValueError):
+            continue  # the thread is gone, or the kernel was built without this file
+    return tuple(found)

@@ -13,6 +13,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from bubblewatch.model.errors import SourceError
 from bubblewatch.sources.recording_records import Codec, Record
@@ -79,25 +80,31 @@ def read_log(path: Path) -> Iterator[Record]:
 
     Records of kinds that this version does not know are left out. Raises SourceError for a file that is no recording.
     """
-    codec = Codec()
     try:
         with path.open("rb") as file:
-            if file.read(len(MAGIC)) != MAGIC:
-                if path.stat().st_size < len(MAGIC):
-                    return  # killed before the first write was done
-                raise SourceError(f"{path} is no recording of bubblewatch")
-            while len(head := file.read(_HEAD.size)) == _HEAD.size:
-                length, checksum = _HEAD.unpack(head)
-                if length > MOST_BYTES:
-                    return
-                payload = file.read(length)
-                if len(payload) < length or zlib.crc32(payload) != checksum:
-                    return
-                record = codec.decode(payload)
-                if record is not None:
-                    yield record
+            yield from read_frames(file, str(path))
     except OSError as error:
         raise _translated(error, path) from error
+
+
+def read_frames(file: BinaryIO, name: str) -> Iterator[Record]:
+    """The records of an open file, as `read_log` gives them. `name` is how errors call it."""
+    codec = Codec()
+    magic = file.read(len(MAGIC))
+    if magic != MAGIC:
+        if MAGIC.startswith(magic):
+            return  # killed before the first write was done
+        raise SourceError(f"{name} is no recording of bubblewatch")
+    while len(head := file.read(_HEAD.size)) == _HEAD.size:
+        length, checksum = _HEAD.unpack(head)
+        if length > MOST_BYTES:
+            return
+        payload = file.read(length)
+        if len(payload) < length or zlib.crc32(payload) != checksum:
+            return
+        record = codec.decode(payload)
+        if record is not None:
+            yield record
 
 
 def _translated(error: OSError, path: Path) -> SourceError:

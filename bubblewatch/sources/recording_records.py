@@ -161,20 +161,7 @@ class End(msgspec.Struct, frozen=True, tag="end", omit_defaults=True):
 
 
 Record = (
-    Begin
-    | Gpus
-    | Readings
-    | Scan
-    | Lines
-    | Page
-    | Model
-    | Servers
-    | Found
-    | SignalsSeen
-    | Books
-    | Sources
-    | Tick
-    | End
+    Begin | Gpus | Readings | Scan | Lines | Page | Model | Servers | Found | SignalsSeen | Books | Sources | Tick | End
 )
 
 _KINDS = frozenset(kind.__struct_config__.tag for kind in Record.__args__)

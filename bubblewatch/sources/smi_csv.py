@@ -46,6 +46,7 @@ def csv_rows(text: str, shown: str) -> Iterator[Row]:
                 )
         elif header or not skip_to_header:
             header = header or _guessed(cells, shown)
+            cells = _with_name_whole(cells, header)
             if len(cells) == len(header):
                 yield dict(zip(header, cells, strict=True))
 
@@ -55,6 +56,15 @@ def _lines(text: str) -> Iterator[tuple[int, str, list[str]]]:
     for number, line in enumerate(text.replace("\0", "").splitlines(), start=1):
         if line.strip() and len(line) <= _LONGEST_LINE:
             yield number, line, [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True))]
+
+
+def _with_name_whole(cells: Sequence[str], header: Sequence[str]) -> Sequence[str]:
+    """The cells with a product name that holds commas put together again: nvidia-smi quotes nothing."""
+    extra = len(cells) - len(header)
+    if extra <= 0 or header.count("name") != 1:
+        return cells
+    at = header.index("name")
+    return [*cells[:at], ", ".join(cells[at : at + extra + 1]), *cells[at + extra + 1 :]]
 
 
 def _names_load(cells: Sequence[str]) -> bool:

@@ -52,7 +52,7 @@ def outcomes(now: Measured, *, depth_available: bool) -> tuple[Outcome, ...]:
     the measured numbers fit no pipeline.
     """
     try:
-        ring = _calibrated(now)
+        ring = calibrated(now)
     except ValueError:
         return ()
     batch, found = now.running / now.filled, []
@@ -71,7 +71,7 @@ def outcomes(now: Measured, *, depth_available: bool) -> tuple[Outcome, ...]:
     return tuple(found)
 
 
-def _calibrated(now: Measured) -> Ring:
+def calibrated(now: Measured) -> Ring:
     """The ring that has the measured lap. Raises ValueError when none has."""
     if now.filled < 1 or now.stages < 2 or not 0 < now.duty <= 1 or now.step_s <= 0 or now.running < now.filled:
         raise ValueError("no pipeline decodes like that")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 
 from textual import events
 from textual.app import App, ComposeResult, SystemCommand
@@ -21,18 +20,13 @@ from bubblewatch.diagnose.rule import Rule
 from bubblewatch.model.errors import SourceError
 from bubblewatch.model.visible import visible
 from bubblewatch.runtime.feed import ScreenFeed
+from bubblewatch.tui.draw import draw
 from bubblewatch.tui.glyphs import ASCII, BLOCKS, Glyphs
 from bubblewatch.tui.head import foot_line, head_lines, waiting_lines
 from bubblewatch.tui.ink import plain
 from bubblewatch.tui.keys import active_keys, bindings
 from bubblewatch.tui.memory import Rememberer
-from bubblewatch.tui.pages.doctor import doctor_page
-from bubblewatch.tui.pages.finding import finding_page, finding_text, remedy_text
-from bubblewatch.tui.pages.history import history_page
-from bubblewatch.tui.pages.logs import logs_page
-from bubblewatch.tui.pages.overview import overview
-from bubblewatch.tui.pages.pipeline import pipeline_page
-from bubblewatch.tui.pages.settings import settings_page
+from bubblewatch.tui.pages.finding import finding_text, remedy_text
 from bubblewatch.tui.palette import PALETTES, Palette
 from bubblewatch.tui.popups import KeysPopup, ListPopup
 from bubblewatch.tui.prefs import Prefs, load_prefs, save_prefs
@@ -44,19 +38,6 @@ MESSAGE_S = 3.0
 """How long a short message stands in the foot, in seconds."""
 
 HELP_NOTE = "Everything that is labelled can be clicked. No key changes anything on this machine."
-
-PAGES: Mapping[Page, Callable[[Scene, Room], Sheet]] = MappingProxyType(
-    {
-        Page.OVERVIEW: overview,
-        Page.PIPELINE: pipeline_page,
-        Page.FINDING: finding_page,
-        Page.LOGS: logs_page,
-        Page.SETTINGS: settings_page,
-        Page.HISTORY: history_page,
-        Page.DOCTOR: doctor_page,
-    }
-)
-"""Page -> what draws it."""
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 """Signals after which the terminal is put right and the program ends."""
@@ -100,6 +81,8 @@ class Dashboard(App[ScreenFeed]):
     #foot { height: 1; }
     #filter { height: 1; border: none; padding: 0 1; background: $panel; display: none; }
     #filter.shown { display: block; }
+    KeysPopup, ListPopup { background: $background 60%; }
+    CommandPalette SearchIcon { display: none; }
     OptionList > .option-list--option-highlighted { text-style: bold; }
     OptionList:nocolor > .option-list--option-highlighted { text-style: bold reverse; }
     """
@@ -228,7 +211,7 @@ class Dashboard(App[ScreenFeed]):
             return
         is_filtering = self._base.query_one("#filter", Input).has_class("shown")
         inner = replace(room, rows=max(size.height - len(top) - 1 - is_filtering, 1))
-        page.put(PAGES[self._choice.page](scene, inner), keep_place=keep_place)
+        page.put(draw(scene, inner), keep_place=keep_place)
 
     def _choose(self, *, keep_place: bool = True, **changes: object) -> None:
         self._choice = replace(self._choice, **changes)  # type: ignore[arg-type]  # the keywords are Choice's own
@@ -406,6 +389,10 @@ class Dashboard(App[ScreenFeed]):
         self._choose(finding=0, server=None, paused=False, keep_place=False)
         self._say(f"scenario {name}: {self._source.scenarios[name]}")
 
+    async def action_quit(self) -> None:
+        """Leave; the result is the newest feed."""
+        self.exit(self._newest)
+
     # --- the filter ---------------------------------------------------------------------------------------------------
 
     def action_filter(self) -> None:
@@ -459,7 +446,7 @@ class Dashboard(App[ScreenFeed]):
         yield SystemCommand("Save picture", "this screen as SVG into the current folder", self._save_picture)
         yield SystemCommand("Save page", "this page as text into the current folder", self._save_page)
         yield SystemCommand("Keys", "what the keys do", self.action_help)
-        yield SystemCommand("Quit", "leave", self.exit)
+        yield SystemCommand("Quit", "leave", self.action_quit)
 
     def _save_picture(self) -> None:
         self._save("svg", self.export_screenshot(title="bubblewatch"))

@@ -160,7 +160,7 @@ def foot_line(scene: Scene | None, room: Room, can_switch: bool, message: str) -
         (4, ":", "command", "command_palette"),
         (5, "space", "pause", "pause"),
         (4, "s", "scenario", "scenarios") if can_switch else (9, "", "", ""),
-        (2, "q", "quit", "quit"),
+        (0, "q", "quit", "quit"),
     ):
         if key:
             parts.append((rank, (Span(key, Ink.KEY, action), Span(f" {label}", Ink.FAINT, action))))

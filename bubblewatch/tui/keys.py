@@ -42,21 +42,29 @@ KEYS = (
     Key("G,shift+g,end", "G", "end", "to the end, and follow"),
     Key("pagedown,ctrl+d,ctrl+f", "PgDn", "screenful(1)", "a screenful down"),
     Key("pageup,ctrl+u,ctrl+b", "PgUp", "screenful(-1)", "a screenful up"),
-    Key("tab,right_square_bracket", "tab, ]", "server(1)", "next server"),
-    Key("shift+tab,left_square_bracket", "[", "server(-1)", "server before"),
+    Key("right_square_bracket", "tab, ]", "server(1)", "next server"),
+    Key("left_square_bracket", "[", "server(-1)", "server before"),
     Key("s", "s", "scenarios", "another scenario of the demo", needs_scenarios=True),
     Key("space", "space", "pause", "hold the picture still, and go on"),
     Key("t", "t", "palette", "next colours"),
     Key("colon,ctrl+p", ":, ctrl+p", "command_palette", "everything by name"),
     Key("question_mark,f1", "?", "help", "these keys"),
     Key("escape,minus", "esc, -", "back", "close the filter, or back to the page before"),
-    Key("q,ctrl+c", "q", "quit", "quit"),
+    Key("q", "q, ctrl+c", "quit", "quit"),
 )
+
+PRIORITY = (
+    Key("ctrl+c", "ctrl+c", "quit", "quit"),
+    Key("tab", "tab", "server(1)", "next server"),
+    Key("shift+tab", "", "server(-1)", "server before"),
+)
+"""Keys that Textual would otherwise use itself, for copying and for moving between fields."""
 
 
 def bindings() -> list[BindingType]:
     """The keys as Textual takes them. They hold everywhere; an action that means nothing on a page does nothing."""
-    return [Binding(key.names, key.action, key.what, show=False, priority=key.names == "q,ctrl+c") for key in KEYS]
+    usual = [Binding(key.names, key.action, key.what, show=False) for key in KEYS]
+    return [*usual, *(Binding(key.names, key.action, key.what, show=False, priority=True) for key in PRIORITY)]
 
 
 def active_keys(page: Page, *, has_scenarios: bool) -> list[tuple[str, str]]:

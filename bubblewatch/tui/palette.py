@@ -57,7 +57,7 @@ _NIGHT = _Colours(
     name="#7cb7ff",
     power="#b79bf0",
     track="#1e2632",
-    duty=("#5b6a8c", "#3f7fb5", "#2fa3a0", "#6cc86a", "#f2dc4e"),
+    duty=("#5b6a8c", "#3f7fb5", "#2fa3a0", "#4fbf7a", "#98e86b"),
     parts=("#6cc86a", "#c9913c", "#6b7894", "#39434f", "#5b7fc7", "#8a5a8f"),
 )
 _DAY = _Colours(
@@ -86,7 +86,7 @@ _CONTRAST = _Colours(
     name="#6fd3ff",
     power="#e0b0ff",
     track="#303030",
-    duty=("#7d7d7d", "#4aa3ff", "#33e0e0", "#7dff6b", "#fff04a"),
+    duty=("#7d7d7d", "#4aa3ff", "#33e0e0", "#4dff88", "#d2ff5a"),
     parts=("#7dff6b", "#ffb02e", "#8c8c8c", "#4a4a4a", "#5f9bff", "#e07dff"),
 )
 _SAFE = _Colours(
@@ -100,7 +100,7 @@ _SAFE = _Colours(
     name="#56b4e9",
     power="#cc79a7",
     track="#202833",
-    duty=("#5d687c", "#0b7cc0", "#56b4e9", "#b9cf78", "#f0e442"),
+    duty=("#5d687c", "#0b7cc0", "#56b4e9", "#9ad6f7", "#eef8ff"),
     parts=("#56b4e9", "#e69f00", "#6a7488", "#2b323d", "#0072b2", "#cc79a7"),
 )
 

@@ -58,8 +58,8 @@ class ListPopup(ModalScreen[str | None]):
     ListPopup { align: center middle; background: $background 60%; }
     ListPopup Vertical { width: 90%; max-width: 120; height: auto; max-height: 90%; padding: 1 2; background: $panel; }
     ListPopup Static { background: $panel; color: $foreground; height: auto; margin-bottom: 1; }
-    ListPopup OptionList { height: auto; max-height: 20; background: $panel; border: none; padding: 0;
-        scrollbar-size: 0 0; }
+    ListPopup OptionList, ListPopup OptionList:focus { height: auto; max-height: 20; background: $panel; border: none;
+        padding: 0; scrollbar-size: 0 0; text-wrap: nowrap; text-overflow: ellipsis; }
     """
     BINDINGS = [  # noqa: RUF012  Textual reads a list of the class
         Binding("escape,q", "leave", "leave"),

@@ -141,7 +141,7 @@ def test_files_are_read_once_for_each_life_of_a_server(tmp_path: Path) -> None:
     watch = ServerWatch("k", first, registry.by_name("sglang"), None, None, read_model=read)
     for _ in range(3):
         assert watch.evidence(Telemetry(), 0, 30.0, Stated()).model is shape
-    watch.met(seen(os.getpid(), "/models/k", ticks=2))
+    watch.met(seen(os.getpid(), "/models/k", ticks=2), now_ns=0)
     watch.evidence(Telemetry(), 0, 30.0, Stated())
     assert asked == [(1, "/models/k"), (2, "/models/k")]
     assert [source.name for source in watch.health()] == ["model"]

@@ -24,6 +24,7 @@ FINE: Mapping[str, SignalValue] = {
     "graphs.decode_share": 1.0,
     "duty.median": 0.9,
     "power.median_w": 400.0,
+    "power.limit_ratio": 0.7,
 }
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bubblewatch.diagnose.loader import find_rules, load_rules, shipped_rules
+from bubblewatch.diagnose.loader import DISABLE_FILE, find_rules, load_rules, read_catalogue, shipped_rules
 from bubblewatch.model.errors import RuleError, UsageError
 from tests.diagnose.make import RULE
 
@@ -68,3 +68,47 @@ def test_finds_the_rules_inside_the_package_before_those_beside_it(tmp_path: Pat
     assert shipped_rules(package) == tmp_path / "rules"
     (package / "_rules").mkdir()
     assert shipped_rules(package) == package / "_rules"
+
+
+def test_a_later_folder_replaces_a_rule_by_its_id(tmp_path: Path) -> None:
+    write(tmp_path / "shipped")
+    write(
+        tmp_path / "own",
+        RULE.replace("title: An example", "title: Ours").replace("severity: warning", "severity: info"),
+    )
+    found = load_rules([tmp_path / "shipped", tmp_path / "own"])
+    assert [(rule.id, rule.title) for rule in found] == [("BW999", "Ours")]
+    assert [rule.title for rule in load_rules([tmp_path / "own", tmp_path / "shipped"])] == ["An example"]
+
+
+def test_a_name_under_another_id_is_a_problem_and_no_replacement(tmp_path: Path) -> None:
+    write(tmp_path / "shipped")
+    write(tmp_path / "own", RULE.replace("BW999", "OWN001"))
+    problems = [str(problem) for problem in find_rules([tmp_path / "shipped", tmp_path / "own"])[1]]
+    assert any("name example-rule is also that of" in problem for problem in problems)
+
+
+@pytest.mark.parametrize("word", ["BW999", "example-rule"])
+def test_a_later_folder_takes_a_rule_out_by_id_or_name(tmp_path: Path, word: str) -> None:
+    write(tmp_path / "shipped")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / DISABLE_FILE).write_text(f"disable: [{word}]\n", encoding="utf-8")
+    found = read_catalogue([tmp_path / "shipped", tmp_path / "own"])
+    assert (found.rules, found.problems, found.disabled) == ((), (), ("example-rule",))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("disable: [exampel-rule]\n", "1:11: there is no rule 'exampel-rule'; did you mean 'example-rule'?"),
+        ("disabled: [BW999]\n", "1:1: unknown key 'disabled'; did you mean 'disable'?"),
+        ("disable: [", "no YAML"),
+        ("disable: {a: b}\n", "'disable' must be a list of texts"),
+    ],
+)
+def test_a_wrong_list_of_disabled_rules_is_pointed_at(tmp_path: Path, text: str, message: str) -> None:
+    write(tmp_path / "shipped")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / DISABLE_FILE).write_text(text, encoding="utf-8")
+    problems = [str(problem) for problem in find_rules([tmp_path / "shipped", tmp_path / "own"])[1]]
+    assert any(message in problem for problem in problems), problems

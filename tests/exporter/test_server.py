@@ -23,6 +23,8 @@ DOCUMENTS = Documents(
     of_snapshot=lambda snapshot: to_json(snapshot_document(snapshot)),
     of_error=lambda what, hint: to_json(error_document(what, hint)),
     of_rule={"server-hung": "what to do"}.get,
+    rule_page={"server-hung": "<p>what to do</p>"}.get,
+    rule_index="<p>all rules</p>",
 )
 
 
@@ -76,6 +78,15 @@ def test_an_alert_leads_to_the_page_of_its_rule(daemon: Daemon) -> None:
     assert found.headers["content-type"].startswith("text/plain")
     assert missing.status_code == 404
     assert "script" not in missing.text
+
+
+def test_a_browser_gets_the_page_of_a_rule_and_the_list_of_all(daemon: Daemon) -> None:
+    page, index = daemon.get("/rules/server-hung", accept="text/html"), daemon.get("/rules")
+
+    assert (page.status_code, page.text) == (200, "<p>what to do</p>")
+    assert page.headers["content-type"].startswith("text/html")
+    assert (index.status_code, index.text) == (200, "<p>all rules</p>")
+    assert daemon.get("/rules/nothing", accept="text/html").status_code == 404
 
 
 def test_serves_the_json_document_and_never_a_stale_one(empty: Daemon) -> None:

@@ -1,6 +1,6 @@
 /* A stand-in libnvidia-ml.so.1: it hands out what a mapped file says, and counts who asked what.
  *
- *   cc -O2 -Wall -shared -fPIC -Wl,-Bsymbolic -o libnvidia-ml.so.1 nvml_shim.c
+ *   cc -O2 -Wall -shared -fPIC -Wl,-Bsymbolic -o libnvidia-ml.so.1 nvml_shim.c -lm
  *
  * It has no model of a GPU. The file (see shim.py, which writes it) holds per GPU what each sensor shows now; a NaN
  * there means that this GPU does not have that sensor. It has no soname on purpose: LD_LIBRARY_PATH finds it by its

@@ -101,7 +101,7 @@ def build(directory: Path | None = None) -> Path:
         home.mkdir(parents=True, exist_ok=True)
         draft = home / f"{os.getpid()}.so"
         options = ["-O2", "-Wall", "-shared", "-fPIC", "-Wl,-Bsymbolic"]
-        subprocess.run(["cc", *options, "-o", str(draft), str(SOURCE)], check=True)
+        subprocess.run(["cc", *options, "-o", str(draft), str(SOURCE), "-lm"], check=True)
         draft.replace(library)
     return library
 

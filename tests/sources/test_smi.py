@@ -207,3 +207,10 @@ def test_values_survive(readings):
     series = telemetry_from_text(f"index, utilization.gpu [%], power.draw [W]\n{rows}", "x").gpus[0].series
     assert [round(value * 100) for value in series["util_ratio"].values] == [util for util, _ in readings]
     assert series["power_average_w"].values == pytest.approx([power for _, power in readings], abs=0.005)
+
+
+def test_a_product_name_with_a_comma_does_not_shift_the_columns() -> None:
+    text = "index, name, utilization.gpu [%], power.draw [W]\n" + "0, Some card, 700 W class, 31 %, 155.00 W\n" * 6
+    (reading,) = telemetry_from_text(text, "smi.csv").gpus
+    assert reading.gpu.name == "Some card, 700 W class"
+    assert list(reading.series["util_ratio"].values) == pytest.approx([0.31] * 6)

@@ -17,6 +17,12 @@ _DYNAMO_ROLES = {"prefill": Role.PREFILL, "decode": Role.DECODE, "agg": Role.BOT
 _KV_ROLES = {"kv_producer": Role.PREFILL, "kv_consumer": Role.DECODE, "kv_both": Role.BOTH}
 
 
+LEAST_DEFAULT_SEQS = 256
+"""Requests that one batch may hold where nothing is set, at the least: 256 in every version, more on large cards
+(0.8.5 to 0.33.0, engine/arg_utils.py get_batch_defaults). The limit counts all batches together, so the first one
+takes it all."""
+
+
 def facts_of(settings: Settings, version: str | None, bounds: Bounds | None) -> Facts:
     """See `ServerKind.facts`."""
     known = Bounds.exactly(version) or bounds or Bounds()
@@ -37,7 +43,7 @@ def facts_of(settings: Settings, version: str | None, bounds: Bounds | None) -> 
         graph_max_batch=_graph_max_batch(settings),
         depth_available=False,
         ring_slots=_batches_in_flight(settings, known, pp, enabled=enabled),
-        slot_capacity=per_replica,
+        slot_capacity=per_replica if per_replica is not None else LEAST_DEFAULT_SEQS,
         max_running=None if per_replica is None else per_replica * (dp or 1),
         overlap_enabled=enabled,
         overlap_possible=possible,

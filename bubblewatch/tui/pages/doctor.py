@@ -35,7 +35,7 @@ def doctor_page(scene: Scene, room: Room) -> Sheet:
         EMPTY,
         cut(line(Span(f"watched for {snapshot.watched_s:.0f} s, {len(snapshot.gpus)} GPUs", Ink.FAINT)), columns),
     ]
-    return Sheet(tuple(cut(one, room.columns) for one in lines))
+    return Sheet(tuple(lines))
 
 
 def _source(source: SourceHealth, loses: tuple[str, ...], columns: int) -> list[Line]:

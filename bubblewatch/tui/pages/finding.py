@@ -47,7 +47,7 @@ def finding_page(scene: Scene, room: Room) -> Sheet:
     lines += more_lines(finding, columns)
     rule = next((rule for rule in scene.rules if rule.name == finding.name), None)
     lines += _explanation(rule, columns) if rule else []
-    return Sheet(tuple(cut(one, room.columns) for one in lines))
+    return Sheet(tuple(lines))
 
 
 def remedy_text(finding: Finding) -> str:

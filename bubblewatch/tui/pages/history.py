@@ -56,7 +56,7 @@ def history_page(scene: Scene, room: Room) -> Sheet:
     for happened in reversed(scene.memory.happenings):
         ink = Ink.CAUTION if happened.is_bad else Ink.PLAIN
         lines.append(line(Span(f"{words.clock(happened.time_ns)}  ", Ink.FAINT), shown(happened.text, ink)))
-    return Sheet(tuple(cut(one, room.columns) for one in lines))
+    return Sheet(tuple(lines))
 
 
 def _head(moments: Sequence[Moment], room: Room) -> Line:

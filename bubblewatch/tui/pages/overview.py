@@ -82,7 +82,7 @@ def overview(scene: Scene, room: Room) -> Sheet:
     spare = max(room.rows - len(lines) - 1, 1)
     lines += [EMPTY] if spare > 1 and live else []
     lines += live[-spare:]
-    return Sheet(tuple(cut(one, room.columns) for one in lines), cursor if findings else None)
+    return Sheet(tuple(lines), cursor if findings else None)
 
 
 def gpus_of(scene: Scene, view: TargetView | None) -> list[GpuInfo]:

@@ -39,7 +39,7 @@ def pipeline_page(scene: Scene, room: Room) -> Sheet:
         lines += [*_ring_lines(view, room), *_busy_lines(view, int(stages), room)]
     lines += [EMPTY] if room.rows >= 20 else []
     lines += _lane_lines(scene, view, room, room.rows - len(lines))
-    return Sheet(tuple(cut(one, room.columns) for one in lines))
+    return Sheet(tuple(lines))
 
 
 def _ring_lines(view: TargetView, room: Room) -> list[Line]:

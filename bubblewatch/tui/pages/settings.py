@@ -31,7 +31,7 @@ def settings_page(scene: Scene, room: Room) -> Sheet:
         lines.append(_row(server, one, widths, room.columns))
     if not kept:
         lines.append(line(Span("  No setting fits." if every else "  No setting is known.", Ink.FAINT)))
-    return Sheet(tuple(cut(one, room.columns) for one in lines), pinned=1)
+    return Sheet(tuple(lines), pinned=1)
 
 
 def _is_made(server: Server, setting: Setting) -> bool:
@@ -100,13 +100,20 @@ def _row(server: Server, one: Setting, widths: tuple[int, int, int], columns: in
     cells: Line = (
         *padded(line(shown(one.name, Ink.FAINT if is_default else Ink.PLAIN)), name), Span(" "),
         *padded(line(shown(visible(_said(one.value), VALUE_LENGTH), ink)), value), Span(" "),
-        *padded(line(Span(str(one.origin), Ink.FAINT)), origin), Span(" "),
+        *padded(line(Span(_read_in(server, one), Ink.FAINT)), origin), Span(" "),
     )  # fmt: skip
     by_launch = server.asked.values.get(one.name)
     places = (by_launch.evidence if by_launch else "", one.evidence)
     known = "; ".join(dict.fromkeys(place for place in places if place))
     note = f"the launch asks for {_said(asked)}: {known}" if asked is not None else known
     return cut((*cells, shown(note, Ink.WARN if asked is not None else Ink.FAINT)), columns)
+
+
+def _read_in(server: Server, setting: Setting) -> str:
+    """Where it was read: `argv, log` when the launch asks for what the server says."""
+    asked = server.asked.values.get(setting.name)
+    origins = (asked.origin if asked and asked.origin is not Origin.DEFAULT else setting.origin, setting.origin)
+    return ", ".join(dict.fromkeys(map(str, origins)))
 
 
 def _said(value: SettingValue) -> str:
