@@ -114,7 +114,7 @@ def _unanswered(events: Sequence[Event]) -> list[Failure]:
     waits = [i for i, e in enumerate(events) if isinstance(e, Failure) and e.kind == "shm-wait"]
     if not waits or any(isinstance(e, _SERVES) for e in events[waits[-1] :]):
         return []
-    before = [e for e in events[: waits[-1]] if isinstance(e, _START)]
+    before = [e for e in events[: waits[-1]] if isinstance(e, (*_START, Ready))]
     finished = any(isinstance(e, Ready) or (isinstance(e, GraphCaptured) and not e.begin) for e in before)
     if before and not finished:
         last = max((e.time_ns for e in before if e.time_ns is not None), default=None)
