@@ -85,6 +85,7 @@ look_for_test_needs() {
   [[ -x /lib/systemd/systemd-journal-remote ]] || need systemd-journal-remote "makes journal files"
   has systemd-nspawn || need systemd-container "a host with a real systemd, for the service"
   has openssl || need openssl "certificates for the tests of TLS"
+  has chromium || has google-chrome || need chromium "opens reports as people do"
   has tmux || need tmux "a terminal to look at"
 }
 
@@ -188,7 +189,7 @@ test)
   unpack prometheus prometheus promtool
   unpack prometheus-alertmanager prometheus-alertmanager
   make_venv
-  install_python_packages test --editable '.[journal]' --group test
+  install_python_packages test --editable '.[journal,report]' --group test
   ;;
 check)
   install_missing

@@ -62,8 +62,9 @@ def size_bytes(value: object) -> int:
 def show_duration(value: object) -> str:
     """The duration as it would be written: `90s`, `500ms`."""
     seconds = float(str(value))
-    text = f"{seconds:g}s" if seconds >= 1 or seconds == 0 else f"{seconds * 1000:g}ms"
-    return f'"{text}"'
+    number, unit = (seconds, "s") if seconds >= 1 or seconds == 0 else (seconds * 1000, "ms")
+    plain = f"{number:.6f}".rstrip("0").rstrip(".")
+    return f'"{plain}{unit}"'
 
 
 def show_size(value: object) -> str:

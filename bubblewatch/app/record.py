@@ -64,7 +64,9 @@ class Compactor:
         paths, self._waiting = self._waiting, []
         command = [sys.executable, "-m", "bubblewatch.report.compact", *map(str, paths)]
         try:
-            self._child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            self._child = subprocess.Popen(  # noqa: S603  our own interpreter and module
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            )
         except OSError as error:
             log.warning("parts stay as they are why=%s", error)
 
@@ -91,7 +93,8 @@ def can_compact() -> bool:
 class Recording:
     """A folder that is being recorded into, as a context. `recorder` is the witness for a watcher.
 
-    Raises UsageError when the folder cannot be used.
+    With `compact` closed parts become Parquet, where pyarrow is there. Raises UsageError when the folder cannot be
+    used.
     """
 
     def __init__(
@@ -103,10 +106,11 @@ class Recording:
         one_shot: bool,
         scenario: str = "",
         bounds: Bounds | None = None,
+        compact: bool = True,
     ) -> None:
         self.folder = folder
         self._lock = FolderLock(folder)
-        self._compactor = Compactor() if can_compact() else None
+        self._compactor = Compactor() if compact and can_compact() else None
         sweep(folder)
         begin = Begin(
             schema=SCHEMA,

@@ -52,9 +52,11 @@ def check_rules(extra: Sequence[Path] = (), system: Path = SYSTEM_RULES) -> Chec
     """
     folders = rule_folders(extra, system)
     found = read_catalogue(folders)
-    problems = (*found.problems, *lint(found.rules, folders[1:]))
-    if not found.problems:
-        problems += lock_problems(load_rules(folders[:1]), folders[0])
+    shipped = read_catalogue(folders[:1])
+    absent = (*found.disabled, *(Path(problem.place.path).stem for problem in found.problems))
+    problems = (*found.problems, *lint(found.rules, folders[1:], absent))
+    if not shipped.problems:
+        problems += lock_problems(shipped.rules, folders[0])
     return Checked(found.rules, problems)
 
 

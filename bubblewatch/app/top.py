@@ -111,6 +111,8 @@ def show(feeds: FeedSource, rules: Sequence[Rule], looks: Looks) -> tuple[Screen
     setup = Setup(tuple(rules), loses, glyphs, colours, prefs_path(environ), Page(looks.page))
     app = Dashboard(feeds, setup)
     _silence()
+    for name in ("COLUMNS", "LINES"):  # exported, they would stand for the size of the terminal for ever
+        os.environ.pop(name, None)
     try:
         last = app.run()
     finally:

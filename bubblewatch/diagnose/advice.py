@@ -46,7 +46,7 @@ def _fits(advice: Advice, server: Server | None, values: Mapping[str, SignalValu
     settings = server.settings if server else None
     if any(settings is None or settings.get(name) != value for name, value in advice.settings.items()):
         return False
-    if server and server.launch and not all(holds_option(server.launch, option.text) for option in advice.remove):
+    if server and not all(holds_option(server, option.text) for option in advice.remove):
         return False
     return advice.when is None or advice.when.evaluate(values)[0] is Verdict.MATCH
 

@@ -54,8 +54,8 @@ def answer(signals: Signals, findings: Sequence[Finding]) -> tuple[Answer, tuple
 def is_judged(signals: Signals, findings: Sequence[Finding]) -> bool:
     """Whether demand and the effect are known and lead to something, or something quiet explains why they do not.
 
-    That GPUs work shows that something runs; it counts nobody. They lead to nothing when there is no finding that would be loud (an accepted one explains as well) and the rule
-    `healthy` does not match either.
+    That GPUs work shows that something runs; it counts nobody. They lead to nothing when there is no finding that would
+    be loud (an accepted one explains as well) and the rule `healthy` does not match either.
     """
     if _is_quiet(findings):
         return True

@@ -39,14 +39,20 @@ def launch_diff(server: Server | None, remove: Sequence[str], add: Sequence[str]
     if server is None or launch is None or not launch.argv or not (remove or add):
         return ()
     before = [_placed(line, launch.places) for line in (*_variables(launch), *_lines(launch.argv))]
-    after = _changed(before, [_split(text) for text in remove], [_split(text) for text in add], server.settings)
+    after = _changed(before, [_split(text) for text in remove], [_split(text) for text in add], server)
     return tuple(_shown(after, launch.where))
 
 
-def holds_option(launch: Launch, option: str) -> bool:
-    """Whether the command has this option, abbreviated or inside a shell's argument too; True without a command."""
-    lines = _lines(launch.argv)
-    return not launch.argv or any(_is_same(line, _split(option)) for line in lines) or option in (launch.env or {})
+def holds_option(server: Server, option: str) -> bool:
+    """Whether the launch has this option or variable, abbreviated or inside a shell's argument too.
+
+    True when the launch is not known.
+    """
+    launch = server.launch
+    if launch is None or not launch.argv:
+        return True
+    wanted, meanings = _split(option), _meanings(server)
+    return any(_is_same(line, wanted, meanings) for line in (*_variables(launch), *_lines(launch.argv)))
 
 
 def _lines(argv: Sequence[str]) -> list[_Line]:
@@ -86,28 +92,44 @@ def _plain(option: str) -> str:
     return option.replace("_", "-") if option.startswith("-") else option
 
 
-def _is_same(line: _Line, wanted: _Line) -> bool:
-    """Whether this line sets the wanted option, by its name or an abbreviation of it."""
+def _name(option: str) -> str:
+    """The setting that an option sets, as servers call it."""
+    return option.lstrip("-").replace("-", "_")
+
+
+def _meanings(server: Server) -> Mapping[str, str]:
+    """Options as the launch spells them -> the setting that each was read as: `--pp` is not every option in p-p."""
+    settings = (*server.settings, *server.asked)
+    words = ((setting.evidence.split(" ")[0].partition("=")[0], setting.name) for setting in settings)
+    return {_plain(word): name for word, name in words if word.startswith("-")}
+
+
+def _is_same(line: _Line, wanted: _Line, meanings: Mapping[str, str]) -> bool:
+    """Whether this line sets the wanted option or variable, by its name or an abbreviation of it."""
     if not line.option.startswith("-"):
-        return line.option == wanted.option and "=" in line.words[0]
-    return line.option == wanted.option or (
+        return line.option == wanted.option.partition("=")[0] and "=" in line.words[0]
+    if line.option == wanted.option:
+        return True
+    if line.option in meanings:
+        return meanings[line.option] == _name(wanted.option)
+    return (
         line.option.startswith("--")
         and len(line.option) >= SHORTEST_ABBREVIATION
         and wanted.option.startswith(line.option)
     )
 
 
-def _changed(before: Sequence[_Line], remove: Sequence[_Line], add: Sequence[_Line], settings: Settings) -> list[_Line]:
+def _changed(before: Sequence[_Line], remove: Sequence[_Line], add: Sequence[_Line], server: Server) -> list[_Line]:
     """The launch after the change; added options stand at its end, or where they stood with another value."""
     after: list[_Line] = []
-    waiting = list(add)
+    waiting, meanings = list(add), _meanings(server)
     for line in before:
-        new = [wanted for wanted in waiting if _is_same(line, wanted)]
-        gone = new or [wanted for wanted in remove if _is_same(line, wanted)]
+        new = [wanted for wanted in waiting if _is_same(line, wanted, meanings)]
+        gone = new or [wanted for wanted in remove if _is_same(line, wanted, meanings)]
         if not gone:
             after.append(line)
             continue
-        count = len(line.words) if "=" in line.words[0] else 1 + _values(line, gone[0], settings)
+        count = len(line.words) if "=" in line.words[0] else 1 + _values(line, gone[0], server.settings)
         after.append(_Line(line.words[:count], "-", line.place))
         after += [_Line(wanted.words, "+", line.place) for wanted in new]
         after += [_Line(line.words[count:])] if line.words[count:] else []
@@ -117,8 +139,7 @@ def _changed(before: Sequence[_Line], remove: Sequence[_Line], add: Sequence[_Li
 
 def _values(line: _Line, wanted: _Line, settings: Settings) -> int:
     """How many of the words after the option are its values: none of a switch, which a positional word may follow."""
-    name = wanted.option.lstrip("-").replace("-", "_")
-    if isinstance(settings.get(name), bool):
+    if isinstance(settings.get(_name(wanted.option)), bool):
         return 0
     return max(len(wanted.words) - 1, min(len(line.words) - 1, 1))
 

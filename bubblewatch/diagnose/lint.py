@@ -26,12 +26,13 @@ _OPTION = re.compile(r"-{1,2}[A-Za-z]\S*(?: \S+)?|[A-Z][A-Z0-9_]*(?:=\S*)?")
 _Check = Callable[[Rule], Iterator[str]]
 
 
-def lint(rules: Sequence[Rule], flat: Sequence[Path] = ()) -> tuple[Problem, ...]:
+def lint(rules: Sequence[Rule], flat: Sequence[Path] = (), absent: Sequence[str] = ()) -> tuple[Problem, ...]:
     """Everything that is wrong with these loaded rules, in their order; empty when all is well.
 
-    `flat` are folders whose rules need not lie in a folder of their category: those of users.
+    `flat` are folders whose rules need not lie in a folder of their category: those of users. `absent` are names that
+    may be spoken of although no rule has them: rules that were taken out, or could not be read.
     """
-    names = {rule.name for rule in rules}
+    names = {*absent, *(rule.name for rule in rules)}
     problems = []
     for rule in rules:
         checks = [pair for pair in _CHECKS if pair[1] is not _folder or not _is_below(rule, flat)]

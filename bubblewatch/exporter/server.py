@@ -19,7 +19,7 @@ from hypercorn.config import Config, Sockets
 from hypercorn.typing import Framework
 from starlette.types import ASGIApp
 
-from bubblewatch.exporter.sockets import DEFAULT_HOST, Listener, listen_tcp
+from bubblewatch.exporter.sockets import BACKLOG, DEFAULT_HOST, Listener, listen_tcp
 
 HTTP_LOG = "bubblewatch.exporter.http"
 """Logger of the server itself."""
@@ -147,6 +147,7 @@ class _Settings(Config):
         self._tls = tls
         for listener in self._listeners:
             listener.setblocking(False)
+        self.backlog = BACKLOG
         self.accesslog = None
         self.errorlog = logging.getLogger(HTTP_LOG)
         self.keep_alive_timeout = IDLE_S

@@ -43,6 +43,9 @@ class GpuInfo:
     is_mig: bool = False
     persistence: bool | None = None
     """Persistence mode: without it the driver forgets the GPU whenever nothing has it open."""
+    power_smoothing: bool | None = None
+    """Power smoothing (NVML field 251, Blackwell and newer): the card draws power when idle too, so its power tells no
+    duty."""
 
 
 @dataclass(frozen=True, slots=True)

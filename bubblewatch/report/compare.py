@@ -225,4 +225,4 @@ def changed_settings(before: Server, after: Server) -> tuple[tuple[str, str | No
 
 def _text(server: Server, name: str) -> str | None:
     setting = server.settings.values.get(name)
-    return None if setting is None else str(setting.value)
+    return None if setting is None or setting.value is None else str(setting.value)

@@ -104,7 +104,8 @@ def _resampled(samples: Sequence[Floats], weights: Floats, stream: int) -> Float
     for sample, weight in zip(samples, weights, strict=True):
         drawn = sample[random.integers(0, len(sample), (ROUNDS, len(sample)))]
         total += weight * drawn.mean(axis=1)
-    return np.maximum(total / weights.sum(), 1e-12)
+    means: Floats = np.maximum(total / weights.sum(), 1e-12)
+    return means
 
 
 def _widening(samples: Sequence[Floats]) -> float:

@@ -37,10 +37,8 @@ def _headline(found: Comparison) -> str:
         return f"NOT COMPARABLE  {visible(found.reason)}"
     rate = found.changes["gen_tps"]
     loads = ", ".join(f"{load:.0f}" for load in rate.loads)
-    parts = [
-        f"{figure(rate.before)} -> {figure(rate.after)} tok/s "
-        f"[{figure(rate.before * rate.low)}, {figure(rate.before * rate.high)}]"
-    ]
+    interval = f"[{figure(rate.before * rate.low)}, {figure(rate.before * rate.high)}]"
+    parts = [f"{figure(rate.before)} -> {figure(rate.after)} tok/s {interval}"]
     energy = found.changes.get("j_per_token")
     if energy is not None and energy.is_seen:
         parts.append(f"J/token {100 * (energy.ratio - 1):+.0f} %")

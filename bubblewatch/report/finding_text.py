@@ -43,6 +43,8 @@ def finding_lines(
         _say_gain(block, finding)
         return block.lines
     _say_facts(block, finding)
+    if _is_folded(finding, numbers):
+        return block.lines
     if finding.remedy:
         _say_remedy(block, finding.remedy)
     _say_gain(block, finding)
@@ -53,6 +55,14 @@ def finding_lines(
     if finding.check:
         block.say("check", finding.check)
     return block.lines
+
+
+def _is_folded(finding: Finding, numbers: Mapping[str, int]) -> bool:
+    """Whether this is a symptom of something that is shown too and has no launch change of its own: what to do stands
+    there.
+    """
+    is_explained = any(name in numbers for name in finding.caused_by)
+    return is_explained and not (finding.remedy and (finding.remedy.remove or finding.remedy.add))
 
 
 class _Block:

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -38,6 +39,8 @@ from bubblewatch.report.recording_parts import part_records
 from bubblewatch.report.recording_tables import field_values, other_records, read_table, to_tables
 from bubblewatch.sources.recording_folder import Part, recording_parts
 from bubblewatch.sources.recording_records import Begin, Books, Found, Gpus, Record, Servers
+
+Name = TypeVar("Name", bound=str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +231,7 @@ def _timed(frame: pd.DataFrame, part: PartFrames) -> pd.DataFrame:
     return frame
 
 
-def _more(before: Mapping[str, int], now: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+def _more(before: Mapping[Name, int], now: Mapping[Name, int]) -> Iterator[tuple[Name, int]]:
     """What a counter gained. One that is smaller than before began anew."""
     for name, value in now.items():
         gained = value - before.get(name, 0)

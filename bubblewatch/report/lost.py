@@ -164,10 +164,9 @@ def losses_text(found: Losses) -> str:
     rows = sorted(found.by.items(), key=lambda one: -one[1].gpu_s)
     lost_s = sum(loss.gpu_s for loss in found.by.values())
     lost_kwh = sum(loss.joules for loss in found.by.values()) / 3.6e6
-    lines = [
-        f"{lost_s / 3600:,.2f} of {found.gpu_s / 3600:,.2f} GPU-hours were lost while requests ran, and {lost_kwh:,.2f} "
-        f"kWh with them, in {found.recordings} recording{'' if found.recordings == 1 else 's'}"
-    ]
+    where = f"{found.recordings} recording{'' if found.recordings == 1 else 's'}"
+    hours = f"{lost_s / 3600:,.2f} of {found.gpu_s / 3600:,.2f} GPU-hours"
+    lines = [f"{hours} were lost while requests ran, and {lost_kwh:,.2f} kWh with them, in {where}"]
     if rows:
         widths = [max(len(key[at]) for key, _ in rows) for at in range(4)]
         lines += ["", f"{'GPU-hours':>10}  {'kWh':>8}  day         host, server, cause"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from bubblewatch.model.accounts import GpuState
-from bubblewatch.model.findings import Answer, Health
+from bubblewatch.model.findings import Answer
 from bubblewatch.model.server import Server
 from bubblewatch.report.summary import SeenFinding, Summary, is_worth_showing
 from bubblewatch.report.words import duration, figure, gain_words, gpu_words, joined, sentence, server_words

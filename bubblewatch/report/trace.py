@@ -6,11 +6,13 @@ time in ns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
 
 from bubblewatch.model.findings import State
@@ -125,16 +127,16 @@ def _stages(made: _Trace, shown: Summary, lanes: Timeline) -> None:
             _counter(made, made.track("power", track, "W"), lanes.edges_ns, power)
 
 
-def _slices(made: _Trace, track: int, edges_ns: Sequence[int], work: Floats) -> None:
+def _slices(made: _Trace, track: int, edges_ns: NDArray[np.int64], work: Floats) -> None:
     """Runs of steps in which the stage was busy, or hardly at work."""
     level = np.where(np.isnan(work), 0, (work >= _LOW).astype(int) + (work >= _BUSY))
     changes = [0, *(np.flatnonzero(np.diff(level)) + 1).tolist(), len(level)]
-    for first, end in zip(changes, changes[1:], strict=False):  # noqa: RUF007  pairs of ends, not of neighbours
+    for first, end in pairwise(changes):
         if level[first]:
             made.slice(int(edges_ns[first]), int(edges_ns[end]), track, ("", "low", "busy")[level[first]])
 
 
-def _counter(made: _Trace, track: int, edges_ns: Sequence[int], values: Floats) -> None:
+def _counter(made: _Trace, track: int, edges_ns: NDArray[np.int64], values: Floats) -> None:
     for at in np.flatnonzero(~np.isnan(values)).tolist():
         made.count(int(edges_ns[at]), track, round(float(values[at]), 3))
 

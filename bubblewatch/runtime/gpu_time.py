@@ -143,7 +143,7 @@ def _add_energy(gpu: _Gpu, reading: GpuReading, power_w: float | None, seconds: 
     if counter_j is not None and before_j is not None and counter_j >= before_j:
         added_j = counter_j - before_j
     elif power_w is not None:
-        added_j = power_w * seconds
+        added_j = max(power_w, 0.0) * seconds
     elif counter_j is not None:
         added_j = 0.0
     else:

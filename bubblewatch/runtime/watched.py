@@ -101,7 +101,7 @@ class Watched:
         self._store(values)
 
     def _ask_more(self, now_ns: int, slack_ns: int) -> int:
-        """What is not due at each tick. Utilization by the driver's own samples, by the plain call while it has none."""
+        """What is not due at each tick. Utilization by the driver's samples, by the plain call while it has none."""
         if self._samples.is_due(now_ns, slack_ns):
             self._store_samples(self.sensors.read_samples())
         if not self._samples_speak and self._util.is_due(now_ns, slack_ns):

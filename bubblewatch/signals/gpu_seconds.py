@@ -11,7 +11,7 @@ from bubblewatch.signals.gpus import Duty
 
 HUNG = "server-hung"
 BUBBLE = "pipeline-bubble"
-INSIDE_A_TURN = ("launch-bound", "host-bound", "tp-comm-bound")
+INSIDE_A_TURN = ("launch-bound", "host-bound", "frontend-bound", "tp-comm-bound")
 """Findings that explain why a GPU that has its turn does not work."""
 
 UNSPLIT = "unsplit"

@@ -12,6 +12,7 @@ from bubblewatch.model.findings import SourceHealth
 from bubblewatch.model.logs import LogLine, LogPlace
 from bubblewatch.model.protocols import LogSource
 from bubblewatch.sources.journal_unit import (
+    FIELDS,
     HEAD_ENTRIES,
     JOURNAL_FOLDERS,
     READ_LIMIT,
@@ -209,4 +210,5 @@ def _as_it_is(value: object) -> object:
 
 def _entry(fields: Mapping[str, object]) -> Entry:
     time_us = fields["__REALTIME_TIMESTAMP"]
-    return Entry(time_us if isinstance(time_us, int) else 0, str(fields["__CURSOR"]), fields)
+    kept = {name: fields[name] for name in FIELDS if name in fields}  # some twenty others would fill the memory
+    return Entry(time_us if isinstance(time_us, int) else 0, str(fields["__CURSOR"]), kept)

@@ -64,7 +64,8 @@ def whole_gpu(asker: Asker, uuid: str, index: int) -> tuple[GpuInfo, list[str]]:
     persistence = asker.count("nvmlDeviceGetPersistenceMode")
     if persistence == 0:
         notes.append(FORGETFUL)
-    if asker.field(FIELD_POWER_SMOOTHING) == 1:
+    smoothing = asker.field(FIELD_POWER_SMOOTHING)
+    if smoothing == 1:
         notes.append(SMOOTHED)
     info = GpuInfo(
         uuid=uuid,
@@ -78,6 +79,7 @@ def whole_gpu(asker: Asker, uuid: str, index: int) -> tuple[GpuInfo, list[str]]:
         pcie_width_max=asker.count("nvmlDeviceGetMaxPcieLinkWidth"),
         pci_bus_id=_text(pci.busId) if pci else None,
         persistence=None if persistence is None else persistence == 1,
+        power_smoothing=None if smoothing is None else smoothing == 1,
     )
     return info, notes
 

@@ -68,6 +68,11 @@ def _cost() -> list[Panel]:
     def memory(process: str) -> str:
         return f"bubblewatch_{process}process_resident_memory_bytes{{{HERE}}}"
 
+    def quantile(share: float) -> str:
+        buckets = f"rate(bubblewatch_sampler_call_duration_seconds_bucket{{{HERE}}}[$__rate_interval])"
+        return f"histogram_quantile({share}, sum by (instance, le) ({buckets}))"
+
+    distinct = f"rate(bubblewatch_sampler_distinct_readings_total{{{HERE}}}[$__rate_interval])"
     return [
         lines(
             About("CPU", "1 = one core. The sampler is a process of its own.", "percentunit"),
@@ -78,6 +83,29 @@ def _cost() -> list[Panel]:
             About("Memory", "Resident; pages that both processes share count twice.", "bytes"),
             Query(memory(""), "daemon {{instance}}"),
             Query(memory("sampler_"), "sampler {{instance}}"),
+        ),
+        lines(
+            About("Calls of the driver", "By function. The governor keeps them below 2 % of a core.", "cps"),
+            Query(
+                f"sum by (function) (rate(bubblewatch_sampler_calls_total{{{HERE}}}[$__rate_interval]))", "{{function}}"
+            ),
+            stacked=True,
+        ),
+        lines(
+            About(
+                "Time of a call", "Half and 99 of 100 calls take no longer. Rising: the driver is busy or hangs.", "s"
+            ),
+            Query(quantile(0.5), "half {{instance}}"),
+            Query(quantile(0.99), "99 of 100 {{instance}}"),
+        ),
+        lines(
+            About("Readings that told something new", "A second, over all GPUs: what the calls were good for.", "cps"),
+            Query(f"sum by (instance, field) ({distinct})", "{{field}} {{instance}}"),
+        ),
+        lines(
+            About("Late and skipped rounds", "A late reading is never taken for an idle GPU.", "cps"),
+            Query(f"rate(bubblewatch_sampler_late_ticks_total{{{HERE}}}[$__rate_interval])", "late {{instance}}"),
+            Query(f"rate(bubblewatch_sampler_skipped_ticks_total{{{HERE}}}[$__rate_interval])", "skipped {{instance}}"),
         ),
         lines(
             About("Time of a scrape", "As Prometheus sees it.", "s"),

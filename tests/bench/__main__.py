@@ -11,13 +11,9 @@ SECTIONS = {"costs": sampling.costs, "jitter": sampling.jitter, "growth": sampli
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(SECTIONS)}; all when none is given"
-    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(SECTIONS)}; all when none is given")
     parser.add_argument("--seconds", type=float, default=10.0, help="how long each line is measured")
-    parser.add_argument(
-        "--soak", type=float, default=0.0, metavar="SECONDS", help="also run this long and watch memory"
-    )
+    parser.add_argument("--soak", type=float, default=0.0, metavar="SECONDS", help="then watch memory this long")
     options = parser.parse_args()
     unknown = set(options.names) - SECTIONS.keys()
     if unknown:

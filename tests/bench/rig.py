@@ -65,6 +65,10 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def command_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+
+
 @contextmanager
 def busy(processes: int) -> Iterator[None]:
     """So many processes that compute and never wait."""
@@ -99,10 +103,7 @@ def table(title: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> 
     widths = [max(len(row[at]) for row in texts) for at in range(len(head))]
     print(f"\n{title}\n")
     for number, row in enumerate(texts):
-        cells = [
-            cell.ljust(width) if at == 0 else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
+        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
         print("  " + "  ".join(cells).rstrip())
         if number == 0:
             print("  " + "  ".join("-" * width for width in widths))

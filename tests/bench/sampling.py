@@ -153,9 +153,7 @@ def costs(seconds: float) -> None:
         found = peers()
         rows += [peer_cost(host, name, command, seconds) for name, command in found.items()]
     bench.table("CPU and memory (driver calls cost nothing here)", HEAD, [row.row() for row in rows])
-    print(
-        "  distinct: readings of power and of utilization that were new; the feed has 10 and 5 of them a second a GPU"
-    )
+    print("  distinct: new readings of power and of utilization, of which the feed has 10 and 5 a second a GPU")
     for name in ("nvitop-exporter", "gpustat", "nvtop"):
         if not any(known.startswith(name) for known in found):
             print(f"  {name} is not installed here: left out")
@@ -201,13 +199,13 @@ def memory(seconds: float) -> None:
     with bench.rig(8) as host:
         command = [sys.executable, "-m", "bubblewatch", "run", "--listen", "127.0.0.1:9798"]
         with bench.running(command, host.environ(), SETTLE_S) as pid:
-            began, cpu_before = time.monotonic(), {one: bench.cpu_s(one) for one in (pid, *bench.children(pid))}
+            samplers = [one for one in bench.children(pid) if "sampler_child" in bench.command_of(one)]
+            began, cpu_before = time.monotonic(), {one: bench.cpu_s(one) for one in (pid, *samplers)}
             time.sleep(seconds)
             took_s = time.monotonic() - began
             rows = [
                 ("daemon" if one == pid else "sampler", bench.pss_mb(one), 100 * (bench.cpu_s(one) - before) / took_s)
                 for one, before in cpu_before.items()
-                if Path(f"/proc/{one}").exists()
             ]
     rows.append(("together", sum(row[1] for row in rows), sum(row[2] for row in rows)))
     bench.table("bubblewatch run, 8 GPUs, default rate, no server", ("", "PSS MB", "% of a core"), rows)

@@ -68,7 +68,7 @@ def test_the_environment_may_name_the_file(tmp_path: Path) -> None:
         ('[watch]\nnvml = "yes"', "is neither true nor false"),
         ("[watch]\nignore = [1]", "is no list of texts"),
         ('[log]\nlevel = "loud"', "log.level is one of debug, info, warning, error"),
-        ("[watch]\nrate = ", "/config.toml:2:8: Invalid value"),
+        ("[watch]\nrate = ", "/config.toml:2: Invalid value"),
         ("[watch\nrate = 1", "/config.toml:1:7: "),
         ("watch = 3", "/config.toml:1: watch is no setting"),
     ],

@@ -16,7 +16,9 @@ from bubblewatch.app.demo import scenarios, simulated_watcher
 from bubblewatch.app.rules import rules_in_force
 from bubblewatch.exporter.collector import Exposition
 from bubblewatch.model.clock import ManualClock
+from bubblewatch.runtime.call_table import TABLE_BYTES, CallTable
 from bubblewatch.runtime.hub import Hub
+from bubblewatch.runtime.sampler_cost import SamplerCost
 
 SECONDS = 6 * 3600
 STEP_S = 120
@@ -24,6 +26,9 @@ STEP_S = 120
 
 WATCHED_S = 60
 """Simulated seconds behind the page, by which its counters are scaled."""
+
+COUNTED = ("_total", "_bucket", "_count", "_sum")
+"""Ends of the names of what only grows."""
 
 OLD = {"bubblewatch_server_info": {"version": "0.5.6"}, "bubblewatch_server_settings_info": {"launch": "00000000"}}
 """Labels before the restart."""
@@ -35,6 +40,24 @@ RECORDED = {
 """Metric -> the recorded series of the same value; what Prometheus would have recorded had it been there."""
 
 
+def cost() -> SamplerCost:
+    """What the sampler process of a live daemon would tell; its process is played by this one."""
+    table = CallTable(memoryview(bytearray(TABLE_BYTES)))
+    for latency_ns in (3_000, 4_000, 150_000):
+        table.count("nvmlDeviceGetFieldValues", latency_ns)
+    return SamplerCost(
+        pid=os.getpid(),
+        rate_hz=10.0,
+        rate_reason="asked for",
+        ticks=600,
+        late_ticks=3,
+        skipped_ticks=1,
+        calls=table.read(),
+        distinct={"power_instant_w": 4800},
+        refresh_s={"any card": {"power_instant_w": 0.1}},
+    )
+
+
 def page(scenario: str, host: str) -> str:
     """The OpenMetrics page of a daemon that has watched this scenario for a minute."""
     clock = ManualClock()
@@ -44,8 +67,7 @@ def page(scenario: str, host: str) -> str:
     for _ in range(WATCHED_S):
         clock.sleep(1.0)
         hub.publish(watcher.tick())
-    # The sampler process of a live daemon is played by this one.
-    exposition = Exposition(hub, "0.1.0", os.getpid, host=host)
+    exposition = Exposition(hub, "0.1.0", cost, host=host)
     body, _ = exposition.render("application/openmetrics-text")
     return body.decode()
 
@@ -76,7 +98,7 @@ def _lines(text: str, instance: str, pipeline: str, end_s: float) -> Iterator[st
                 labels |= OLD.get(sample.name, {})
             if sample.name == "bubblewatch_server_restarts_total":
                 value = float(not is_old)
-            elif sample.name.endswith("_total"):
+            elif sample.name.endswith(COUNTED):
                 value *= (at_s - start_s) / WATCHED_S
             yield _line(sample.name, labels, value, at_s)
             if sample.name in RECORDED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import socket
@@ -138,6 +139,18 @@ def daemon_command(host: str, scenario: str, port: int) -> list[str]:
     return [sys.executable, "-c", start, "run", "--demo", scenario, "--listen", f"127.0.0.1:{port}"]
 
 
+def with_its_share(alertmanager: str) -> list[str]:
+    """The command under which Debian's Alertmanager finds its templates, which it looks for in /usr/share only.
+
+    Where it is unpacked and not installed, its own share folder takes that place, in a mount namespace (needs root).
+    """
+    share = Path(alertmanager).parent.parent / "share"
+    if share == Path("/usr/share") or os.geteuid() != 0:
+        return [alertmanager]
+    inside = 'mount --bind "$0" /usr/share && exec "$@"'
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", inside, str(share), alertmanager]
+
+
 def impatient_rules(folder: Path) -> list[str]:
     """Copies of the shipped rules whose alerts fire at once. Nothing else is changed."""
     copies = []
@@ -172,7 +185,7 @@ def stack(folder: Path) -> Iterator[Stack]:
                 f"--web.listen-address=127.0.0.1:{metrics}",
             ],
             [
-                alertmanager,
+                *with_its_share(alertmanager),
                 f"--config.file={configs[1]}",
                 f"--storage.path={folder / 'alertmanager'}",
                 f"--web.listen-address=127.0.0.1:{alerts}",

@@ -5,7 +5,6 @@ right alerts fire, and a real Alertmanager delivers them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import yaml
@@ -128,6 +127,7 @@ def test_every_alert_reads_series_that_exist(running: Stack) -> None:
     assert {rule["health"] for group in groups for rule in group["rules"]} == {"ok"}
 
 
+@pytest.mark.root
 def test_a_real_alertmanager_delivers_the_alert_and_its_runbook_answers(running: Stack) -> None:
     def hung() -> list[dict[str, str]]:
         alerts = [alert for post in running.posts for alert in post["alerts"]]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from hypothesis import given
@@ -66,7 +67,15 @@ def test_an_equals_sign_an_abbreviation_and_underscores_are_the_same_option() ->
     assert "- --cpu-offload-gb=35" in launch_diff(server("x", "--cpu-offload-gb=35"), ["--cpu-offload-gb"], [])
     assert "- --disable-cuda-g" in launch_diff(server("x", "--disable-cuda-g"), ["--disable-cuda-graph"], [])
     assert "- --enforce_eager" in launch_diff(server("x", "--enforce_eager"), ["--enforce-eager"], [])
-    assert launch_diff(server("x", "--di"), ["--disable-cuda-graph"], []) == ()
+    assert launch_diff(server("x", "--d"), ["--disable-cuda-graph"], []) == ()
+
+
+def test_an_abbreviation_of_another_option_is_left_alone() -> None:
+    """`--pp 8` begins like `--pp-async-batch-depth` and means `--pp-size`, as the server read it."""
+    read = {"pp_size": Setting("pp_size", 8, Origin.ARGV, "--pp 8")}
+    running = dataclasses.replace(server("x", "--pp", "8"), settings=Settings(read))
+    assert launch_diff(running, [], ["--pp-async-batch-depth 1"])[-2:] == ("  --pp 8", "+ --pp-async-batch-depth 1")
+    assert not holds_option(running, "--pp-async-batch-depth 1")
 
 
 def test_what_a_shell_gets_in_one_word_is_taken_apart() -> None:
@@ -93,11 +102,11 @@ def test_nothing_is_shown_where_nothing_is_known_or_would_change() -> None:
 
 
 def test_a_command_holds_an_option_by_name_abbreviation_or_variable() -> None:
-    launch = Launch(("x", "--disable-cuda-g"), env={"A": "1"})
-    assert holds_option(launch, "--disable-cuda-graph")
-    assert holds_option(launch, "A")
-    assert not holds_option(launch, "--enforce-eager")
-    assert holds_option(Launch(()), "--enforce-eager")
+    running = server("x", "--disable-cuda-g", env={"A": "1"})
+    assert holds_option(running, "--disable-cuda-graph")
+    assert holds_option(running, "A=1")
+    assert not holds_option(running, "--enforce-eager")
+    assert holds_option(server(), "--enforce-eager")
 
 
 words = st.text(st.sampled_from("-ab =1'\"\n"), min_size=1, max_size=8)

@@ -202,6 +202,24 @@ def test_a_short_watch_makes_what_rests_on_readings_one_step_less_sure() -> None
     assert short["cuda-graph-disabled"].confidence is Confidence.CERTAIN
 
 
+def test_a_version_newer_than_known_is_said_and_makes_its_options_one_step_less_sure() -> None:
+    known = {name: Signal(value, "setting", Confidence.CERTAIN) for name, value in STORY.items()}
+    read = {**known, "demand.state": Signal("running", "log", Confidence.HIGH)}
+    newer = {**read, "server.newer_than_known": Signal(True, "version", Confidence.HIGH)}
+    before, after = (by_name(list(judge(TARGET, Signals(of), EAGER, SHIPPED))) for of in (read, newer))
+    assert before["cuda-graph-disabled"].confidence is Confidence.CERTAIN
+    assert after["cuda-graph-disabled"].confidence is Confidence.HIGH
+    assert after["cuda-graph-disabled"].missing[0].startswith("0.5.10 is newer than any version known here")
+    assert not any("newer than any version" in text for text in before["cuda-graph-disabled"].missing)
+
+
+def test_what_does_not_rest_on_options_is_as_sure_in_any_version() -> None:
+    seen = {"demand.state": "none", "server.newer_than_known": True}
+    found = by_name(findings(seen))["no-demand"]
+    assert found.confidence is Confidence.HIGH
+    assert found.missing == ()
+
+
 def test_evidence_without_a_clock_and_the_daemon_are_not_less_sure() -> None:
     for options in ({"watched_s": None}, {"watched_s": 10.0, "one_shot": False}):
         assert by_name(findings(STORY, **options))["pipeline-bubble"].confidence is Confidence.HIGH

@@ -160,6 +160,18 @@ def test_health_names_gpus_driver_and_rate(host: Host) -> None:
     assert health.read_count > 0
 
 
+@pytest.mark.parametrize(("rate_hz", "is_urgent"), [(None, False), (20.0, False), (50.0, True)])
+def test_only_high_rates_that_were_asked_for_take_real_time_priority(
+    host: Host, rate_hz: float | None, is_urgent: bool
+) -> None:
+    sampler = host.running(rate_hz=rate_hz)
+
+    assert ("real-time priority" in sampler.health().detail) == is_urgent
+    if os.geteuid() == 0 or not is_urgent:
+        urgent = os.SCHED_RR | os.SCHED_RESET_ON_FORK
+        assert os.sched_getscheduler(pid_of(sampler)) == (urgent if is_urgent else os.SCHED_OTHER)
+
+
 def test_health_says_when_power_is_that_of_the_module(host: Host) -> None:
     control(host.control, "module 0\nmodule 1\n")
 

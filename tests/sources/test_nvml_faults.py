@@ -172,6 +172,7 @@ def test_persistence_off_and_power_smoothing_are_noted(rig: Rig) -> None:
 
     assert {FORGETFUL, SMOOTHED} <= set(first.notes)
     assert (first.info.persistence, second.info.persistence) == (False, True)
+    assert (first.info.power_smoothing, second.info.power_smoothing) == (True, None)
     assert second.notes == []
 
 

@@ -110,7 +110,7 @@ accounts = st.builds(
     st.dictionaries(
         st.sampled_from(UUIDS),
         st.builds(
-            GpuAccount, st.dictionaries(st.sampled_from(GpuState), st.integers(0, 2**62)), st.none() | st.floats()
+            GpuAccount, st.dictionaries(st.sampled_from(GpuState), st.integers(0, 2**62)), st.none() | st.floats(0)
         ),
         max_size=2,
     ),

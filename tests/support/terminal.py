@@ -81,7 +81,10 @@ class Terminal:
         return self.until(lambda screen: all(word in screen for word in words))
 
     def assert_put_right(self, code: int) -> str:
-        """The program has ended with this code and the terminal is as it was; gives what is on it."""
+        """The program has ended with this code and the terminal is as it was; gives what is on it.
+
+        The terminal must be large enough for what a shell then prints.
+        """
         screen = self.shows(f"left with {code}", "icanon")
         words = screen.split()
         assert "icanon" in words

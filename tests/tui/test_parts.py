@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from bubblewatch.model.findings import Answer, State
-from bubblewatch.runtime.feed import Lane
+from bubblewatch.runtime.feed import Lane, ShownLine
 from bubblewatch.tui.account import Part, account_of
 from bubblewatch.tui.charts import in_columns, meter, reach_s, sparkline, stacked, steps_together, tall_lane
 from bubblewatch.tui.glyphs import ASCII, BLOCKS, glyphs_for
@@ -222,16 +222,26 @@ def test_a_gpu_without_readings_is_unknown_and_not_idle() -> None:
 def test_memory_is_bounded_and_counts_a_feed_once() -> None:
     remembered, feed = Rememberer(), feeds.story()
     key = feed.snapshot.views[0].target.id
-    for number in range(MOMENTS + 10):
-        later = replace(feed.snapshot, time_ns=feed.snapshot.time_ns + number * 10**9)
-        remembered.take(replace(feed, snapshot=later, lines=feeds.lines(key, number * 2 + 1)[-30:]))
-        remembered.take(replace(feed, snapshot=later))
+    for number in range(1, MOMENTS + 10):
+        at_ns = feed.snapshot.time_ns + number * 10**9
+        said = tuple(ShownLine(key, count, "text") for count in range(max(2 * number - 5, 1), 2 * number + 1))
+        later = replace(feed, snapshot=replace(feed.snapshot, time_ns=at_ns), lines=said)
+        remembered.take(later)
+        remembered.take(later)
     memory = remembered.of(key)
     assert len(memory.moments) == MOMENTS
-    assert len(memory.lines) == LINES
-    numbers = [one.number for one in memory.lines]
-    assert numbers == sorted(set(numbers))
+    assert [one.number for one in memory.lines] == list(range(2 * (MOMENTS + 9) - LINES + 1, 2 * (MOMENTS + 9) + 1))
     assert remembered.of("another").moments == ()
+
+
+def test_lines_of_a_restarted_watcher_count_from_one_again() -> None:
+    remembered, feed = Rememberer(), feeds.story()
+    key = feed.snapshot.views[0].target.id
+    for second, numbers in enumerate((range(50, 60), range(1, 4))):
+        snapshot = replace(feed.snapshot, time_ns=feed.snapshot.time_ns + second)
+        said = tuple(ShownLine(key, number, "text") for number in numbers)
+        remembered.take(replace(feed, snapshot=snapshot, lines=said))
+    assert [one.number for one in remembered.of(key).lines] == [1, 2, 3]
 
 
 def test_what_begins_and_ends_is_remembered() -> None:

@@ -33,7 +33,7 @@ raise SystemExit(show(Broken(), (), Looks())[1])
 
 
 def test_the_demo_opens_turns_pages_follows_the_size_and_quits() -> None:
-    with Terminal((*BUBBLEWATCH, "demo")) as terminal:
+    with Terminal((*BUBBLEWATCH, "demo"), COLUMNS="80", LINES="24") as terminal:  # exported sizes are none
         terminal.shows("FIX FIRST", "cuda-graph-disabled", "P7 ")
         assert terminal.state("alternate_on") == "1"
         terminal.press("2")
@@ -42,6 +42,8 @@ def test_the_demo_opens_turns_pages_follows_the_size_and_quits() -> None:
         terminal.until(lambda screen: len(screen.splitlines()) == 14 and "q quit" in screen)
         terminal.press("1")
         terminal.shows("Decode CUDA graphs are off")
+        terminal.resize(100, 30)
+        terminal.shows("P7 ")
         terminal.press("q")
         screen = terminal.assert_put_right(1)  # findings, as the exit code of a demo says
         assert "This was simulated" in screen
@@ -75,7 +77,8 @@ def test_without_a_locale_only_ascii_is_sent() -> None:
 
 
 def test_a_dumb_terminal_gets_a_table() -> None:
-    with Terminal((*BUBBLEWATCH, "demo", "--speed", "1000", "--seconds", "40"), TERM="dumb") as terminal:
-        screen = terminal.shows("FIX FIRST", "left with 1")
+    command = (*BUBBLEWATCH, "demo", "--speed", "1000", "--seconds", "40")
+    with Terminal(command, 120, 100, TERM="dumb") as terminal:
+        screen = terminal.shows("cuda-graph-disabled", "left with 1")
         assert terminal.state("alternate_on") == "0"
         assert "exit 1" in screen
