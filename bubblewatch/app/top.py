@@ -92,7 +92,7 @@ def _answers(url: str, clock: Clock) -> bool:
 def show(feeds: FeedSource, rules: Sequence[Rule], looks: Looks) -> tuple[ScreenFeed | None, int]:
     """Show the feeds until the person leaves: the last one, and the exit code (0, 70 after a crash, 128 + signal).
 
-    Raises UsageError for colours or a page that are not there.
+    Raises UsageError for colours or a page that are not there, and whatever the feeds raised beside SourceError.
     """
     # Takes 0.2 s, which nothing but the screen should pay.
     from bubblewatch.tui.app import Dashboard, Setup  # noqa: PLC0415
@@ -117,6 +117,8 @@ def show(feeds: FeedSource, rules: Sequence[Rule], looks: Looks) -> tuple[Screen
         last = app.run()
     finally:
         feeds.close()
+    if app.failure is not None:
+        raise app.failure
     code = app.return_code or 0
     return last, EXIT_BUG if code == 1 else code
 

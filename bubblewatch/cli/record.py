@@ -90,11 +90,11 @@ def replay(folder: Path, **options: Any) -> int:
     rules = rules_in_force(options["rule_folders"], options["ignore"])
     span = span_of(options["since"], options["until"], SystemClock().wall_ns())
     if options["listen"] is not None:
-        from bubblewatch.app.replay_serve import serve_recording
+        from bubblewatch.app.replay_daemon import serve_recording
 
         return serve_recording(folder, span, rules, options["ignore"], options["speed"] or 1.0, options["listen"])
     if options["speed"] is not None:
-        from bubblewatch.app.replay_serve import show_recording
+        from bubblewatch.app.replay_daemon import show_recording
 
         show_recording(folder, span, rules, options["ignore"], options["speed"])
         return 0

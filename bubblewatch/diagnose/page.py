@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 from bubblewatch.diagnose.rule import Advice, Case, Rule, Status
+from bubblewatch.diagnose.template import Template
 from bubblewatch.model.findings import Scope
 from bubblewatch.signals.vocabulary import VOCABULARY
 
@@ -65,6 +67,7 @@ _AFTER = (
     ("false alarms", "false_positives"),
     ("blind spots", "blind_spots"),
 )
+_PLACE = re.compile(r"\{([^{}:]+)(?::[^{}]*)?\}")
 _SCOPE_WORDS = {Scope.SERVER: "each server", Scope.GPU: "each GPU", Scope.HOST: "the host", Scope.RANK: "each rank"}
 
 
@@ -113,7 +116,7 @@ def _case(case: Case) -> Iterator[Piece]:
     most = (
         "certain when the setting was read" if case.confidence.word == "certain" else f"{case.confidence.word} at most"
     )
-    yield Piece(f'{case.severity.word}, {most}: "{case.message.text}"', Kind.PROSE, "says")
+    yield Piece(f'{case.severity.word}, {most}: "{_spoken(case.message)}"', Kind.PROSE, "says")
 
 
 def _signal(name: str) -> Piece:
@@ -136,16 +139,21 @@ def _for_whom(advice: Advice) -> str:
 
 
 def _advice(advice: Advice) -> Iterator[Piece]:
-    yield Piece(advice.do.text)
+    yield Piece(_spoken(advice.do))
     if advice.when is not None:
         yield Piece(_one_line(advice.when.text), Kind.CODE, "if")
-    yield from (Piece(template.text, Kind.CODE, "remove") for template in advice.remove)
-    yield from (Piece(template.text, Kind.CODE, "add") for template in advice.add)
-    yield from (Piece(template.text, Kind.POINT, "risk") for template in advice.hazards)
-    yield Piece(advice.check.text if advice.check else "", Kind.POINT, "check")
+    yield from (Piece(_spoken(template), Kind.CODE, "remove") for template in advice.remove)
+    yield from (Piece(_spoken(template), Kind.CODE, "add") for template in advice.add)
+    yield from (Piece(_spoken(template), Kind.POINT, "risk") for template in advice.hazards)
+    yield Piece(_spoken(advice.check) if advice.check else "", Kind.POINT, "check")
     yield Piece(advice.undo, Kind.POINT, "back")
     yield Piece(advice.source, Kind.POINT, "source")
 
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def _spoken(template: Template) -> str:
+    """The text with its places as a reader sees them: `<demand.running>` for `{demand.running:.0f}`."""
+    return _PLACE.sub(r"<\1>", template.text)

@@ -165,7 +165,7 @@ class TargetView:
     missing: tuple[str, ...] = ()
     """What to ask for or to mend so that this could be judged (better), most useful first."""
     judged_clear: Mapping[str, Severity] = field(default_factory=dict)
-    """Names of the rules that were judged and did not match -> the severity they would have. Unknown ones are absent."""
+    """Rules that were judged and did not match: name -> the severity they would have. Unknown ones are absent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ class ProcessSeen:
     """A server's main process as found on this host, before anyone knows what its argv means.
 
     `title` is what setproctitle shows, `workers` maps each GPU uuid that its descendants hold to the title of the
-    worker that holds it. `version_hint` is the version of the package found beside its interpreter, None when not found.
+    worker that holds it. `version_hint` is the version of the package found beside its interpreter, None = not found.
     `connections` counts established connections on `port`; None = could not be read.
     """
 

@@ -63,7 +63,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """All signals of one target at one moment. A name is in `known` or, with the reason, in `missing`; never in both."""
+    """All signals of one target at one moment. A name is in `known` or, with a reason, in `missing`, never in both."""
 
     known: Mapping[str, Signal] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)

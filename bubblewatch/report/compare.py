@@ -74,7 +74,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`reason` says why when the two are not comparable. `settings` are (name, before, after), None = not set."""
+    """`reason` says why when the two are not comparable. `settings` are (name, before, after), None = not known."""
 
     outcome: Outcome
     reason: str
@@ -225,4 +225,6 @@ def changed_settings(before: Server, after: Server) -> tuple[tuple[str, str | No
 
 def _text(server: Server, name: str) -> str | None:
     setting = server.settings.values.get(name)
-    return None if setting is None or setting.value is None else str(setting.value)
+    if setting is None:
+        return None
+    return "(not set)" if setting.value is None else str(setting.value)

@@ -67,7 +67,7 @@ def _percent(ratio: float) -> str:
 
 
 def _side(value: str | None) -> str:
-    return "(not set)" if value is None else visible(value, 120)
+    return "(not known)" if value is None else visible(value, 120)
 
 
 def comparison_document(found: Comparison) -> dict[str, Any]:

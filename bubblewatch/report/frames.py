@@ -86,12 +86,17 @@ class RecordingFrames:
         """Wall time, session and record of everything but readings, lines and signals."""
         for part in self.parts():
             for tick, record in part.records:
-                if isinstance(record, Begin | Gpus | Servers) or self._is_in(int(part.times_ns[tick])):
-                    yield int(part.times_ns[tick]), part.session, record
+                time_ns = int(part.times_ns[tick])
+                # What was said before the span holds in it, if it holds from there on.
+                holds = isinstance(record, Begin | Gpus | Servers) and not self._is_after(time_ns)
+                if holds or self._is_in(time_ns):
+                    yield time_ns, part.session, record
 
     def _is_in(self, time_ns: int) -> bool:
-        after = self._from_ns is None or time_ns >= self._from_ns
-        return after and (self._until_ns is None or time_ns <= self._until_ns)
+        return (self._from_ns is None or time_ns >= self._from_ns) and not self._is_after(time_ns)
+
+    def _is_after(self, time_ns: int) -> bool:
+        return self._until_ns is not None and time_ns > self._until_ns
 
     def within(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The rows of a frame that lie in the span."""

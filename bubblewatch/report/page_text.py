@@ -70,7 +70,7 @@ def plain_report(page: Page, width: int) -> str:
         lines += _columns([(r["server"], r["cause"], r["hours"]) for r in page.lost])
     lines += ["", "Findings" if page.findings else "Findings: none"]
     for finding in page.findings:
-        lines += [f"  {finding.name}  ({visible(finding.about)})"]
+        lines += _wrapped(f"{finding.name}  ({finding.about})", width, "  ", "    ")
         lines += _wrapped(finding.summary, width, "    ")
         lines += [
             line for label, text in finding.facts for line in _wrapped(f"{label}: {text}", width, "    ", "      ")

@@ -16,6 +16,8 @@ from bubblewatch.runtime.shared_ring import SharedPage, Word
 NAME = "nvml"
 NEARLY = 0.9
 """Share of the rate in force above which the pace counts as kept."""
+MUCH_FASTER = 1.5
+"""Times the refresh of the fastest sensor from which a rate reads the same thing again and again."""
 
 
 def health_of(lives: Lives, asked_hz: float | None, now_ns: int) -> SourceHealth:
@@ -53,6 +55,9 @@ def _pace_words(status: Status, page: SharedPage, asked_hz: float | None) -> str
     words = [f"{len(status.gpus)} GPUs, driver {status.driver_version}, {rate_hz:.3g} Hz"]
     if asked_hz is not None and rate_hz < NEARLY * asked_hz:
         words.append(f" of {asked_hz:g} asked, {status.rate_reason}")
+    fastest_s = min((period_s for by_field in status.refresh_s.values() for period_s in by_field.values()), default=0.0)
+    if rate_hz * fastest_s > MUCH_FASTER:
+        words.append(f", of which the sensors fill {1 / fastest_s:.3g}")
     parts = ["".join(words), _latency_words(calls), _refresh_words(status.refresh_s)]
     return "; ".join(part for part in parts if part)
 

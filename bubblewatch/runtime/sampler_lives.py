@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from bubblewatch.model.clock import NS
-from bubblewatch.model.errors import BubblewatchError, UsageError
+from bubblewatch.model.errors import BubblewatchError, SourceError, UsageError
 from bubblewatch.model.telemetry import Telemetry
 from bubblewatch.runtime.sampler_cost import Ledger, SamplerCost
-from bubblewatch.runtime.sampler_grip import Child, Patience
+from bubblewatch.runtime.sampler_grip import SEE_DMESG, Child, Patience
 from bubblewatch.runtime.sampler_status import Options, Status
 from bubblewatch.runtime.shared_ring import KEPT_S
 from bubblewatch.runtime.telemetry_join import joined
@@ -150,9 +150,18 @@ class Lives:
         busy = child.busy_gpu
         if child.crashed and busy is not None:
             self.left_out[busy] = "the driver's library crashed while it was asked"
+        elif self.left_out and not child.has_read:
+            self._ask_all_again(self.end)
         # A GPU that the user named and that is not there will not come by asking again.
         hopeless = isinstance(self.end, UsageError)
         self._retry_ns = NEVER_NS if hopeless else self._back_off.next_ns(now_ns)
+
+    def _ask_all_again(self, end: BubblewatchError) -> None:
+        """Without those left out nothing could be read: ask them too, once no process hangs on them any more."""
+        why = "; ".join(f"GPU {index}: {reason}" for index, reason in sorted(self.left_out.items()))
+        self.end = SourceError(f"{end.what}; left out: {why}", SEE_DMESG)
+        if not self._stuck:
+            self.left_out.clear()
 
     def _give_up(self, now_ns: int) -> None:
         """A sampler hangs: start the next one without the GPU on which it hangs."""
@@ -194,7 +203,10 @@ class Lives:
             return
         if not (trial.has_read or trial.has_ended or trial.age_s(now_ns) > self._patience.trial_for_s):
             return
-        trial.give_up()
+        if trial.has_read:
+            trial.stop()
+        else:
+            trial.give_up()
         self._trial = None
         self._trial_ns = self._trial_back_off.next_ns(now_ns)
         if not trial.has_ended:

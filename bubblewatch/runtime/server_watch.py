@@ -80,6 +80,13 @@ def _is_after(event: Event, born_ns: int | None) -> bool:
     return born_ns is not None and event.time_ns is not None and event.time_ns >= born_ns
 
 
+def _moved(event: Event, step_ns: int) -> Event:
+    """The event as if its line had been written by the clock after a step."""
+    if event.line.time_ns is None:
+        return event
+    return replace(event, line=replace(event.line, time_ns=event.line.time_ns + step_ns))
+
+
 def server_key(seen: ProcessSeen) -> str:
     """Unit, container or pod; else a name made of the launch, so that a restart of the same launch has the same key."""
     named = seen.unit or seen.container or seen.pod
@@ -199,6 +206,17 @@ class ServerWatch:
                 self._dialect.append(line)
         if not is_same:
             self._begin_life(self.seen, memory.seen_ns)
+
+    def clock_stepped(self, step_ns: int) -> None:
+        """The wall clock was set forward by so much (negative: back): what was just now stays just now."""
+        self._birth = [_moved(event, step_ns) for event in self._birth]
+        moved = [_moved(event, step_ns) for event in self._events]
+        self._events.clear()
+        self._events.extend(moved)
+        pages = [replace(page, time_ns=page.time_ns + step_ns) for page in self._pages]
+        self._pages.clear()
+        self._pages.extend(pages)
+        self._starts_ns = [at + step_ns for at in self._starts_ns]
 
     def note_pace(self, now_ns: int, signals: Signals) -> None:
         """Take note of how fast it is at this monotonic time."""

@@ -32,6 +32,10 @@ from bubblewatch.signals.evidence import ServerEvidence, Stated
 SCAN_S = 5.0
 """Time between two looks for servers and at their pages, in seconds: a server takes longer than that to start."""
 
+STEP_S = 1.0
+"""Jump of the wall clock against the monotonic one between two ticks, in seconds, that counts as a step. A clock that
+is slewed moves 0.5 ms a second at the most."""
+
 log = logging.getLogger(__name__)
 
 
@@ -89,6 +93,7 @@ class Watcher:
         self._set = ServerSet(self._server, memory, places or LogPlaces(memory, clock.wall_ns()))
         self._lives: dict[str, Lifecycle] = {}
         self._started_ns = clock.monotonic_ns()
+        self._offset_ns = clock.wall_ns() - self._started_ns
         self._next_scan_ns = self._started_ns
         if witness is not None:
             witness.started(self._started_ns)
@@ -109,6 +114,7 @@ class Watcher:
     def tick(self) -> Snapshot:
         """Read, judge, and give the picture of this moment."""
         now_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
+        self._follow_clock(wall_ns - now_ns)
         if now_ns >= self._next_scan_ns:
             self._next_scan_ns = now_ns + round(SCAN_S * NS)
             self._scan()
@@ -142,6 +148,14 @@ class Watcher:
         telemetry = self._telemetry.window(self._clock.monotonic_ns() - round(SPAN_S * NS))
         lines = (line for server in self.servers for line in server.newest_lines)
         return make_feed(snapshot, telemetry, lines, host)
+
+    def _follow_clock(self, offset_ns: int) -> None:
+        """Events carry wall time: when that clock is set, or the host slept, they are moved along with it."""
+        step_ns, self._offset_ns = offset_ns - self._offset_ns, offset_ns
+        if abs(step_ns) > STEP_S * NS:
+            log.warning("the clock was set or the host slept seconds=%.1f", step_ns / NS)
+            for server in self._set:
+                server.clock_stepped(step_ns)
 
     def memory(self) -> Memory:
         """What should survive a restart, as of the last tick."""

@@ -9,8 +9,10 @@ from bubblewatch.model.logs import (
     DecodeStep,
     Event,
     Failure,
+    Idle,
     PrefillStep,
     Ready,
+    RequestWork,
     SettingsSeen,
     Starting,
     StatsLine,
@@ -60,7 +62,7 @@ def is_life(event: Event) -> bool:
     """Whether a server that writes this is up, or on its way up."""
     if isinstance(event, Access):
         return 200 <= event.status < 300
-    return isinstance(event, Ready | Starting | DecodeStep | StatsLine | PrefillStep)
+    return isinstance(event, Ready | Starting | DecodeStep | StatsLine | PrefillStep | RequestWork | Idle)
 
 
 def _write_down(book: Notebook, events: Sequence[Event]) -> None:

@@ -72,14 +72,21 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class JournalFiles:
-    """How many journal files (or folders of them) are there, and how many of those may not be read."""
+    """How many journal files (or folders of them) are there, and how many of those may not be read.
+
+    `damaged` counts files that journald found damaged and set aside (named `*.journal~`) since the time asked for.
+    """
 
     found: int = 0
     denied: int = 0
+    damaged: int = 0
 
 
-def look_at_files(folders: Iterable[Path], files: Iterable[Path] = ()) -> JournalFiles:
-    """What is in `folders` and their subfolders, and of `files`. A folder that is not there counts nothing."""
+def look_at_files(folders: Iterable[Path], files: Iterable[Path] = (), since_us: int | None = None) -> JournalFiles:
+    """What is in `folders` and their subfolders, and of `files`. A folder that is not there counts nothing.
+
+    `since_us` (wall time) is when files that were set aside begin to count; None = never.
+    """
     found = denied = 0
     paths = list(files)
     for folder in folders:
@@ -93,7 +100,17 @@ def look_at_files(folders: Iterable[Path], files: Iterable[Path] = ()) -> Journa
             continue
         found += len(blocked)
         denied += len(blocked)
-    return JournalFiles(found + len(paths), denied + sum(not os.access(path, os.R_OK) for path in paths))
+    unread = sum(not os.access(path, os.R_OK) for path in paths)
+    aside = [path for path in paths if path.suffix == ".journal~"] if since_us is not None else []
+    damaged = sum(_changed_us(path) >= (since_us or 0) for path in aside)
+    return JournalFiles(found + len(paths), denied + unread, damaged)
+
+
+def _changed_us(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns // 1000
+    except OSError:
+        return 0
 
 
 class UnitLog:
@@ -210,6 +227,8 @@ class UnitLog:
         if self.dropped_count:
             notes.append(f"journald's rate limit dropped {self.dropped_count} lines")
             mend = f"systemctl edit {self.unit}: LogRateLimitIntervalSec=0 under [Service]"
+        if files.damaged:
+            notes.append(f"journald set {files.damaged} damaged files aside since then, lines of them may be missing")
         if files.denied:
             notes.append(f"{files.denied} of {files.found} journal files may not be read")
         read = f"{self.line_count} lines of {self.unit} {via}"

@@ -96,7 +96,9 @@ class JournalctlSource:
                 pipe.close()
 
     def _files(self) -> JournalFiles:
-        return look_at_files(JOURNAL_FOLDERS if self._path is None else (Path(self._path),))
+        return look_at_files(
+            JOURNAL_FOLDERS if self._path is None else (Path(self._path),), since_us=self._since_us or None
+        )
 
     def _start(self, cursor: str | None, *, newest: int | None = None) -> subprocess.Popen[bytes]:
         self._resuming = cursor

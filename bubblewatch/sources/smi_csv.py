@@ -46,9 +46,9 @@ def csv_rows(text: str, shown: str) -> Iterator[Row]:
                 )
         elif header or not skip_to_header:
             header = header or _guessed(cells, shown)
-            cells = _with_name_whole(cells, header)
-            if len(cells) == len(header):
-                yield dict(zip(header, cells, strict=True))
+            row = _with_name_whole(cells, header)
+            if len(row) == len(header):
+                yield dict(zip(header, row, strict=True))
 
 
 def _lines(text: str) -> Iterator[tuple[int, str, list[str]]]:

@@ -12,25 +12,27 @@ from pathlib import Path
 from textual import events
 from textual.app import App, ComposeResult, SystemCommand
 from textual.filter import LineFilter, NoColor
-from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input
 
 from bubblewatch.diagnose.rule import Rule
-from bubblewatch.model.errors import SourceError
 from bubblewatch.model.visible import visible
 from bubblewatch.runtime.feed import ScreenFeed
+from bubblewatch.tui.commands import commands_of
 from bubblewatch.tui.draw import draw
+from bubblewatch.tui.filter_line import FilterLine
 from bubblewatch.tui.glyphs import ASCII, BLOCKS, Glyphs
 from bubblewatch.tui.head import foot_line, head_lines, waiting_lines
 from bubblewatch.tui.ink import plain
 from bubblewatch.tui.keys import active_keys, bindings
+from bubblewatch.tui.listener import FeedCame, Listener
 from bubblewatch.tui.memory import Rememberer
 from bubblewatch.tui.pages.finding import finding_text, remedy_text
 from bubblewatch.tui.palette import PALETTES, Palette
 from bubblewatch.tui.popups import KeysPopup, ListPopup
 from bubblewatch.tui.prefs import Prefs, load_prefs, save_prefs
 from bubblewatch.tui.room import SPANS_S, Choice, LaneKind, Page, Room, Scene, Sheet, worst_first
+from bubblewatch.tui.saving import save_new
 from bubblewatch.tui.sheet_view import SheetView
 from bubblewatch.tui.source import FeedSource
 
@@ -58,15 +60,6 @@ class Setup:
     page: Page = Page.OVERVIEW
 
 
-class FeedCame(Message):
-    """A new feed, or why there is none. From the thread that asks the source."""
-
-    def __init__(self, feed: ScreenFeed | None, trouble: str = "") -> None:
-        super().__init__()
-        self.feed = feed
-        self.trouble = trouble
-
-
 class Dashboard(App[ScreenFeed]):
     """The application; its result is the last feed that it showed. One instance runs once."""
 
@@ -79,8 +72,6 @@ class Dashboard(App[ScreenFeed]):
     Screen { layout: vertical; background: $background; overflow: hidden; }
     #head { height: 2; }
     #foot { height: 1; }
-    #filter { height: 1; border: none; padding: 0 1; background: $panel; display: none; }
-    #filter.shown { display: block; }
     KeysPopup, ListPopup { background: $background 60%; }
     CommandPalette SearchIcon { display: none; }
     OptionList > .option-list--option-highlighted { text-style: bold; }
@@ -102,7 +93,9 @@ class Dashboard(App[ScreenFeed]):
         self._trouble = ""
         self._note = ""
         self._back: list[Page] = []
-        self._closing_down = threading.Event()
+        self._listener = Listener(source, self.post_message)
+        self.failure: Exception | None = None
+        """What the thread that asks for feeds died of; it belongs to whoever ran the application."""
         for palette in PALETTES.values():
             self.register_theme(palette.theme)
 
@@ -111,11 +104,7 @@ class Dashboard(App[ScreenFeed]):
     def compose(self) -> ComposeResult:
         yield SheetView(id="head", on_resize=self._draw)
         yield SheetView(id="page", on_resize=self._draw)
-        field_of_filter = Input(
-            id="filter", placeholder="words to look for; !word leaves out", compact=True, disabled=True
-        )
-        field_of_filter.cursor_blink = False
-        yield field_of_filter
+        yield FilterLine()
         yield SheetView(id="foot", on_resize=self._draw)
 
     def on_mount(self) -> None:
@@ -124,34 +113,19 @@ class Dashboard(App[ScreenFeed]):
         for number in SIGNALS:
             if threading.current_thread() is threading.main_thread():
                 loop.add_signal_handler(number, self._end_by_signal, number)
-        threading.Thread(target=self._listen, name="bubblewatch-feed", daemon=True).start()
+        self._listener.start()
 
     def on_unmount(self) -> None:
-        self._closing_down.set()
-        self._source.close()
+        self._listener.stop()
 
     def _end_by_signal(self, number: int) -> None:
         self.exit(self._feed, return_code=128 + number)
-
-    def _listen(self) -> None:
-        """Ask for feeds until the end. Runs on a thread of its own: a source may wait or compute."""
-        while not self._closing_down.is_set():
-            try:
-                feed = self._source.next()
-            except SourceError as error:
-                self.post_message(FeedCame(None, str(error)))
-                self._closing_down.wait(1.0)
-                continue
-            if self._closing_down.is_set():
-                return
-            self.post_message(FeedCame(feed))
-            if feed is None:
-                return
 
     def on_feed_came(self, event: FeedCame) -> None:
         """Take the feed; one that is None without a trouble is the end."""
         event.stop()
         if event.feed is None and not event.trouble:
+            self.failure = event.error
             self.exit(self._newest)
             return
         self._trouble = event.trouble
@@ -209,7 +183,7 @@ class Dashboard(App[ScreenFeed]):
         if scene is None:
             page.put(Sheet(()), keep_place=False)
             return
-        is_filtering = self._base.query_one("#filter", Input).has_class("shown")
+        is_filtering = self._filter.is_open
         inner = replace(room, rows=max(size.height - len(top) - 1 - is_filtering, 1))
         page.put(draw(scene, inner), keep_place=keep_place)
 
@@ -240,13 +214,13 @@ class Dashboard(App[ScreenFeed]):
         if page is not self._choice.page:
             self._back.append(self._choice.page)
             del self._back[:-20]
-        self._close_filter()
+        self._filter.shut()
         self._choose(page=page, filter="", keep_place=False)
 
     async def action_back(self) -> None:
         """Close the filter, else show the page before."""
-        if self._base.query_one("#filter", Input).has_class("shown") or self._choice.filter:
-            self._close_filter()
+        if self._filter.is_open or self._choice.filter:
+            self._filter.shut()
             self._choose(filter="", keep_place=False)
         elif self._back:
             self._choose(page=self._back.pop(), keep_place=False)
@@ -310,7 +284,16 @@ class Dashboard(App[ScreenFeed]):
             return
         names = [view.target.id for view in worst_first(scene.snapshot)]
         here = names.index(scene.view.target.id)
-        self._choose(server=names[(here + by) % len(names)], finding=0, keep_place=False)
+        self.show_server(names[(here + by) % len(names)])
+
+    def show_server(self, target: str) -> None:
+        """Show the server of this target."""
+        self._choose(server=target, finding=0, keep_place=False)
+
+    @property
+    def scenarios(self) -> Mapping[str, str]:
+        """Name -> description of what the source can be switched to."""
+        return self._source.scenarios
 
     def action_pause(self) -> None:
         """Hold the picture still, or go on with the newest."""
@@ -379,9 +362,10 @@ class Dashboard(App[ScreenFeed]):
         """Choose another scenario of the demo."""
         if self._source.scenarios:
             popup = ListPopup("What goes wrong (simulated)", self._source.scenarios, self._source.title)
-            self.push_screen(popup, self._switch)
+            self.push_screen(popup, self.play_scenario)
 
-    def _switch(self, name: str | None) -> None:
+    def play_scenario(self, name: str | None) -> None:
+        """Show this scenario of the demo; None changes nothing."""
         if name is None:
             return
         self._source.switch(name)
@@ -393,78 +377,39 @@ class Dashboard(App[ScreenFeed]):
         """Leave; the result is the newest feed."""
         self.exit(self._newest)
 
-    # --- the filter ---------------------------------------------------------------------------------------------------
+    # --- the filter, and what the command palette offers ---------------------------------------------------------------
+
+    @property
+    def _filter(self) -> FilterLine:
+        return self._base.query_one(FilterLine)
 
     def action_filter(self) -> None:
         """Open the filter; on a page without a list, that of the log."""
         if self._choice.page not in (Page.LOGS, Page.SETTINGS):
             self.action_page(Page.LOGS)
-        field_of_filter = self._base.query_one("#filter", Input)
-        field_of_filter.value = self._choice.filter
-        field_of_filter.disabled = False
-        field_of_filter.add_class("shown")
-        field_of_filter.focus()
+        self._filter.open_with(self._choice.filter)
         self._draw()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        if event.input.id == "filter" and event.input.has_class("shown"):
+        if isinstance(event.input, FilterLine) and event.input.is_open:
             self._choose(filter=event.value, keep_place=False)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self._close_filter()
+        self._filter.shut()
         self._draw()
-
-    def _close_filter(self) -> None:
-        field_of_filter = self._base.query_one("#filter", Input)
-        field_of_filter.remove_class("shown")
-        field_of_filter.disabled = True
-        self.set_focus(None)
-
-    # --- the command palette ------------------------------------------------------------------------------------------
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:  # noqa: ARG002  Textual gives it
         """Everything by name."""
-        for page in Page:
-            yield SystemCommand(f"Page {page}", f"show the {page} page", lambda page=page: self.action_page(page))
-        for palette in PALETTES.values():
-            yield SystemCommand(
-                f"Colours {palette.name}", palette.about, lambda name=palette.name: self.action_palette(name)
-            )
-        scene = self.scene
-        for view in worst_first(scene.snapshot) if scene else ():
-            name = view.target.id
-            yield SystemCommand(
-                f"Server {visible(name, 40)}",
-                "show this server",
-                lambda name=name: self._choose(server=name, finding=0),
-            )
-        for name, about in self._source.scenarios.items():
-            yield SystemCommand(f"Scenario {name}", about, lambda name=name: self._switch(name))
-        yield SystemCommand("Copy finding", "the whole finding as text", self.action_copy_all)
-        yield SystemCommand("Save picture", "this screen as SVG into the current folder", self._save_picture)
-        yield SystemCommand("Save page", "this page as text into the current folder", self._save_page)
-        yield SystemCommand("Keys", "what the keys do", self.action_help)
-        yield SystemCommand("Quit", "leave", self.action_quit)
+        return commands_of(self)
 
-    def _save_picture(self) -> None:
-        self._save("svg", self.export_screenshot(title="bubblewatch"))
+    def action_save_picture(self) -> None:
+        """This screen as SVG."""
+        self._say(save_new(f"bubblewatch-{self._choice.page}", "svg", self.export_screenshot(title="bubblewatch")))
 
-    def _save_page(self) -> None:
-        self._save("txt", plain((*self._base.query_one("#head", SheetView).sheet.lines, *self._page_view.sheet.lines)))
-
-    def _save(self, suffix: str, text: str) -> None:
-        """Into a new file of the current folder; never over one that is there."""
-        for number in range(1, 1000):
-            path = Path(f"bubblewatch-{self._choice.page}-{number}.{suffix}")
-            try:
-                with path.open("x", encoding="utf-8", errors="replace") as file:
-                    file.write(text + "\n")
-            except FileExistsError:
-                continue
-            except OSError as error:
-                self._say(f"could not save: {error.strerror}")
-            else:
-                self._say(f"saved {path}")
-            return
+    def action_save_page(self) -> None:
+        """The head and the whole page as text."""
+        head = self._base.query_one("#head", SheetView)
+        text = plain((*head.sheet.lines, *self._page_view.sheet.lines))
+        self._say(save_new(f"bubblewatch-{self._choice.page}", "txt", text))

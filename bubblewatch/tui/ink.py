@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
@@ -147,12 +147,15 @@ def fitted(parts: Sequence[tuple[int, Line]], columns: int, gap: int = 2) -> Lin
 
 def wrapped(text: str, columns: int) -> list[str]:
     """`text`, made visible, in pieces of at most so many columns, broken at spaces where it has any."""
-    columns = max(columns, 2)
+    columns, text = max(columns, 2), visible(text)
+    size: Callable[[str], int] = len if text.isascii() else cell_len
+    if size(text) <= columns:
+        return [text]
     pieces: list[str] = []
     current = ""
-    for word in visible(text).split(" "):
+    for word in text.split(" "):
         joined = f"{current} {word}" if current else word
-        if cell_len(joined) <= columns:
+        if size(joined) <= columns:
             current = joined
             continue
         if current:

@@ -15,8 +15,8 @@ MOMENTS = 3600
 HAPPENINGS = 200
 """Happenings that are kept."""
 
-LINES = 2000
-"""Log lines that are kept of one server."""
+LINES = 1000
+"""Log lines that are kept of one server: they are wrapped and filtered at every feed, 11 us each."""
 
 
 class _OfServer:

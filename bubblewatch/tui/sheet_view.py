@@ -26,7 +26,6 @@ class SheetView(Widget, can_focus=False):
         super().__init__(id=id)
         self._when_resized = on_resize
         self._sheet = Sheet(())
-        self._strips: list[Strip] = []
         self._styles: Mapping[Ink, Style] = {}
         self._ascii = False
         self._top = 0
@@ -35,7 +34,6 @@ class SheetView(Widget, can_focus=False):
     def paint(self, styles: Mapping[Ink, Style], *, ascii_signs: bool) -> None:
         """Use these colours from now on."""
         self._styles, self._ascii = styles, ascii_signs
-        self._strips = [self._strip(one) for one in self._sheet.lines]
         self.refresh()
 
     def put(self, sheet: Sheet, *, keep_place: bool) -> None:
@@ -44,7 +42,6 @@ class SheetView(Widget, can_focus=False):
         if not keep_place:
             self._follows = sheet.follows
         self._sheet = sheet
-        self._strips = [self._strip(one) for one in sheet.lines]
         self._top = self._place(0 if not keep_place else self._top)
         self._refresh_changed(before)
 
@@ -63,7 +60,7 @@ class SheetView(Widget, can_focus=False):
     @property
     def _lowest(self) -> int:
         """The top line at which the last one is in sight."""
-        return max(len(self._strips) - self.size.height, 0)
+        return max(len(self._sheet.lines) - self.size.height, 0)
 
     def _place(self, top: int) -> int:
         """The top line that keeps the cursor, or the end of what follows, in sight."""
@@ -74,32 +71,37 @@ class SheetView(Widget, can_focus=False):
             top = min(max(top, cursor - self.size.height + 1), cursor)
         return min(top, self._lowest)
 
-    def _in_sight(self) -> list[Strip | None]:
+    def _in_sight(self) -> list[Line | None]:
         """What each row shows."""
         return [self._at(row) for row in range(self.size.height)]
 
-    def _at(self, row: int) -> Strip | None:
+    def _at(self, row: int) -> Line | None:
         """What this row shows; None below the last line."""
         number = row if row < self._sheet.pinned else self._top + row
-        return self._strips[number] if number < len(self._strips) else None
+        return self._sheet.lines[number] if number < len(self._sheet.lines) else None
 
-    def _refresh_changed(self, before: Sequence[Strip | None]) -> None:
+    def _refresh_changed(self, before: Sequence[Line | None]) -> None:
         """Mark for repainting the cells that are not as before."""
         after = self._in_sight()
         if len(before) != len(after):
             self.refresh()
             return
         for row, (old, new) in enumerate(zip(before, after, strict=True)):
-            span = _changed(old, new, self.size.width)
+            if old == new:
+                continue
+            span = _changed(self._drawn(old), self._drawn(new), self.size.width)
             if span is not None:
                 start, end = span
                 self.refresh(Region(start, row, end - start, 1))
 
+    def _drawn(self, one: Line | None) -> Strip | None:
+        return None if one is None else self._strip(one)
+
     def render_line(self, y: int) -> Strip:
         """One row of the screen."""
         width, plain = self.size.width, self._styles.get(Ink.PLAIN, Style())
-        strip = self._at(y)
-        return Strip.blank(width, plain) if strip is None else strip.adjust_cell_length(width, plain)
+        one = self._at(y)
+        return Strip.blank(width, plain) if one is None else self._strip(one).adjust_cell_length(width, plain)
 
     def on_resize(self, event: events.Resize) -> None:
         """Draw anew for the new size."""
@@ -107,14 +109,22 @@ class SheetView(Widget, can_focus=False):
         self._when_resized()
 
     def _strip(self, one: Line) -> Strip:
-        segments = []
+        segments: list[Segment] = []
         for span in one:
             style = self._styles.get(span.ink, Style())
             if span.action:
                 style += Style.from_meta({"@click": f"app.{span.action}" + ("" if "(" in span.action else "()")})
             text = ascii_only(span.text.replace(CUT, "~").replace("›", ">")) if self._ascii else span.text
-            segments.append(Segment(text, style))
+            if segments and text.isspace() and _same_ground(segments[-1].style, style):
+                segments[-1] = Segment(segments[-1].text + text, segments[-1].style)
+            else:
+                segments.append(Segment(text, style))
         return Strip(segments)
+
+
+def _same_ground(one: Style | None, other: Style) -> bool:
+    """Whether spaces look the same in both: each change of style costs some 40 bytes on the way to the terminal."""
+    return one is not None and one.bgcolor == other.bgcolor and bool(one.reverse) == bool(other.reverse)
 
 
 def _changed(old: Strip | None, new: Strip | None, width: int) -> tuple[int, int] | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from bubblewatch.model.clock import NS
 from bubblewatch.model.findings import Answer, Finding, Gain, Severity, State
-from bubblewatch.model.server import Server
+from bubblewatch.model.server import Rank, Server
 from bubblewatch.model.signals import Signals
 from bubblewatch.tui.ink import Ink
 
@@ -106,6 +106,23 @@ def shape_words(signals: Signals) -> str:
         return ""
     shown = [(name, value) for name, value in parts if name != "DP" or (value is not None and value > 1)]
     return "x".join(f"{name}{whole(value)}" for name, value in shown)
+
+
+def rank_words(rank: Rank | None, ranks: Iterable[Rank | None]) -> str:
+    """`P3`, `T5` or `P3 T5`: the parts in which the ranks of a server differ; `?` when not known."""
+    if rank is None:
+        return UNKNOWN
+    known = [one for one in ranks if one is not None]
+    parts = [
+        f"{letter}{own}"
+        for letter, own, others in (
+            ("D", rank.dp, {one.dp for one in known}),
+            ("P", rank.pp, {one.pp for one in known}),
+            ("T", rank.tp, {one.tp for one in known}),
+        )
+        if len(others) > 1
+    ]
+    return " ".join(parts) or "P0"
 
 
 def demand_words(signals: Signals) -> str:

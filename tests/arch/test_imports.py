@@ -61,14 +61,32 @@ APP_BUT_DAEMON = WALK.format(package="bubblewatch.app").replace("__main__", "dae
 
 @pytest.mark.parametrize("code", ["import bubblewatch.cli", APP_BUT_DAEMON], ids=["cli", "app"])
 def test_what_only_some_commands_need_is_not_loaded_at_start(code: str) -> None:
-    heavy = {"textual", "pandas", "pyarrow", "pynvml", "systemd", "httpx", "hypercorn"}
+    heavy = {
+        "textual",
+        "pandas",
+        "pyarrow",
+        "plotly",
+        "jinja2",
+        "fsspec",
+        "perfetto",
+        "pynvml",
+        "systemd",
+        "httpx",
+        "hypercorn",
+    }
     assert loaded_by(code) & heavy == set()
 
 
 def test_the_daemon_loads_nothing_that_draws_or_reports() -> None:
     loaded = loaded_by("import bubblewatch.app.daemon")
     assert "bubblewatch" in loaded
-    assert loaded & {"textual", "pandas", "pyarrow"} == set()
+    assert loaded & {"textual", "pandas", "pyarrow", "plotly", "jinja2", "fsspec", "perfetto"} == set()
+
+
+def test_the_child_that_makes_tables_of_a_recording_loads_no_more_than_it_needs() -> None:
+    loaded = loaded_by("import bubblewatch.report.compact, bubblewatch.report.recording_tables")
+    assert "pyarrow" in loaded
+    assert loaded & {"pandas", "plotly", "jinja2", "fsspec", "perfetto", "textual", "rich", "cel_expr_python"} == set()
 
 
 def test_help_comes_without_arithmetic_rules_and_metrics() -> None:

@@ -12,13 +12,15 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -28,6 +30,10 @@ ROOT = Path(__file__).resolve().parents[2]
 ALERTS = ROOT / "rules" / "alerts"
 HOSTS = {"gpu07": "pp8-story", "gpu08": "tp8", "gpu09": "hung"}
 """Host -> what is simulated on it."""
+
+PEERS = Path(__file__).parent / "peers"
+REPLAYED = {"dcgm": "gpu07:9400", "nvidia_gpu_exporter": "gpu07:9835", "vllm": "gpu08:30000", "sglang": "gpu07:30000"}
+"""File of a replayed exposition -> the address at which it is scraped. Every server here listens on 30000."""
 
 LIMIT_S = 90.0
 """How long real programs may take on a busy machine before a test gives up."""
@@ -122,15 +128,8 @@ def webhook(posts: list[dict[str, Any]]) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name is the base class's
             """Quiet."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Keep)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(Keep) as address:
+        yield f"http://{address}/"
 
 
 def daemon_command(host: str, scenario: str, port: int) -> list[str]:
@@ -173,9 +172,9 @@ def stack(folder: Path) -> Iterator[Stack]:
     data.mkdir()
     write_blocks(data, promtool, "pp8-story", daemons["gpu07"], "gpu07", started_s - HISTORY_ENDS_S)
     made = Stack(f"http://127.0.0.1:{metrics}", daemons, started_s)
-    with webhook(made.posts) as hook:
-        targets = [*daemons.values(), f"127.0.0.1:{absent}"]
-        configs = _configs(folder, targets, f"127.0.0.1:{alerts}", hook)
+    with webhook(made.posts) as hook, files_served(PEERS) as replays:
+        jobs = scraped(daemons, f"127.0.0.1:{absent}", replays)
+        configs = _configs(folder, jobs, f"127.0.0.1:{alerts}", hook)
         with running(
             *(daemon_command(host, HOSTS[host], port) for host, port in zip(HOSTS, ports, strict=True)),
             [
@@ -196,13 +195,68 @@ def stack(folder: Path) -> Iterator[Stack]:
             yield made
 
 
-def _configs(folder: Path, targets: list[str], alertmanager: str, hook: str) -> tuple[Path, Path]:
-    scrape = {"job_name": "bubblewatch", "static_configs": [{"targets": targets}]}
+def scraped(daemons: dict[str, str], absent: str, replays: str) -> list[dict[str, Any]]:
+    """The scrape configuration: the daemons, one that does not answer, and what others export, replayed.
+
+    Simulated GPUs have the same uuid on every host, which real ones never have.
+    """
+    jobs: list[dict[str, Any]] = [
+        {"job_name": "bubblewatch", "static_configs": [{"targets": [daemons["gpu07"], absent]}]}
+    ]
+    for host in ("gpu08", "gpu09"):
+        own = {
+            "source_labels": ["uuid"],
+            "regex": "GPU-(.+)",
+            "target_label": "uuid",
+            "replacement": f"GPU-{host}-$1",
+        }
+        jobs.append(
+            {
+                "job_name": f"bubblewatch-{host}",
+                "static_configs": [{"targets": [daemons[host]]}],
+                "metric_relabel_configs": [own],
+            }
+        )
+    for name, instance in REPLAYED.items():
+        config = {"targets": [replays], "labels": {"instance": instance}}
+        jobs.append({"job_name": name, "metrics_path": f"/{name}.prom", "static_configs": [config]})
+    return jobs
+
+
+@contextlib.contextmanager
+def files_served(folder: Path) -> Iterator[str]:
+    """HOST:PORT of a server of the files in this folder."""
+
+    class Serve(SimpleHTTPRequestHandler):
+        extensions_map: ClassVar[dict[str, str]] = {".prom": "text/plain; version=0.0.4"}
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name is the base class's
+            """Quiet."""
+
+    with serving(partial(Serve, directory=str(folder))) as address:
+        yield address
+
+
+@contextlib.contextmanager
+def serving(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
+    """HOST:PORT of a server with this handler."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _configs(folder: Path, scrape: list[dict[str, Any]], alertmanager: str, hook: str) -> tuple[Path, Path]:
     prometheus = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": impatient_rules(folder),
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]},
-        "scrape_configs": [scrape],
+        "scrape_configs": scrape,
     }
     route = {"receiver": "hook", "group_by": ["alertname"], "group_wait": "1s", "group_interval": "1s"}
     receivers = [{"name": "hook", "webhook_configs": [{"url": hook}]}]

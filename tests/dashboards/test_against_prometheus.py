@@ -71,8 +71,9 @@ def test_every_variable_has_values(running: Stack) -> None:
 
 
 def test_every_recording_rule_has_recorded(running: Stack) -> None:
-    recording = yaml.safe_load((ALERTS / "bubblewatch-recording.yaml").read_text())
-    names = [rule["record"] for group in recording["groups"] for rule in group["rules"]]
+    texts = [(ALERTS / f"bubblewatch-{part}.yaml").read_text() for part in ("recording", "joins")]
+    groups = [group for text in texts for group in yaml.safe_load(text)["groups"]]
+    names = [rule["record"] for group in groups for rule in group["rules"]]
     open_ones = list(names)
 
     def ask_again() -> bool:
@@ -96,6 +97,31 @@ def test_the_states_of_gpu_time_sum_to_the_number_of_gpus(running: Stack) -> Non
         return bool(found) and float(found[0]["value"][1]) == pytest.approx(24, rel=0.05)
 
     until(summed, lambda: str(running.query("sum by (instance) (rate(bubblewatch_gpu_time_seconds_total[20s]))")))
+
+
+STORY = {"server": "sglang-k26", "pipeline": "gpu07/sglang-k26"}
+JOINS: dict[str, list[tuple[dict[str, str], float]]] = {
+    "server_stage:dcgm_sm_active_ratio:avg": [
+        ({**STORY, "stage": str(stage)}, 0.25 if stage == 7 else 0.05) for stage in range(8)
+    ],
+    "server_stage:nvidia_smi_power_draw_watts:sum": [({**STORY, "stage": str(s)}, 160.0 + s) for s in range(8)],
+    "server:vllm_num_requests_running:sum": [({"server": "sglang-k26", "pipeline": "gpu08/sglang-k26"}, 64.0)],
+    "server:sglang_gen_throughput:max": [(STORY, 95.7)],
+    'pod:bubblewatch_finding:max{rule="cuda-graph-disabled"}': [
+        ({"namespace": "llm", "pod": "k26-0", "rule": "cuda-graph-disabled", "severity": "warning"}, 1.0)
+    ],
+}
+"""Query -> labels and values that it must give."""
+
+
+@pytest.mark.parametrize("expr", JOINS)
+def test_what_others_export_joins_with_our_servers(running: Stack, expr: str) -> None:
+    def found() -> list[tuple[dict[str, str], float]]:
+        series = running.query(expr)
+        without_name = [({k: v for k, v in one["metric"].items() if k != "__name__"}, one) for one in series]
+        return sorted(((labels, float(one["value"][1])) for labels, one in without_name), key=str)
+
+    until(lambda: found() == sorted(JOINS[expr], key=str), lambda: str(found()))
 
 
 def firing(running: Stack) -> set[tuple[str, str, str]]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bubblewatch.model.findings import Answer, Snapshot, State
+from bubblewatch.model.findings import Answer, Finding, Remedy, Snapshot, State
 from bubblewatch.report.layout import plain, styled
 from bubblewatch.report.text import answer_lines, answer_text
 from tests.conftest import Golden
@@ -51,6 +51,25 @@ def test_a_cause_that_is_not_shown_is_named_instead_of_numbered() -> None:
     view = replace(story.views[0], findings=(snapshots.BUBBLE,))
 
     assert "effect of cuda-graph-disabled, micro-batch-unfilled" in answer_text(replace(story, views=(view,)))
+
+
+def test_a_symptom_is_folded_under_the_cause_that_is_shown() -> None:
+    """What to do stands at the cause; a symptom with a launch change of its own keeps it."""
+    advice = Remedy("Act on the cause.")
+    symptom = replace(snapshots.BUBBLE, remedy=advice, hazards=("It may fail.",), check="Look again.")
+
+    def told(*findings: Finding) -> str:
+        story = snapshots.story()
+        return answer_text(replace(story, views=(replace(story.views[0], findings=findings),)))
+
+    folded = told(snapshots.GRAPHS_OFF, snapshots.SLOTS_UNFILLED, symptom)
+    assert "Act on the cause." not in folded
+    assert "It may fail." not in folded
+    assert "Act on the cause." in told(symptom)
+    own = replace(symptom, remedy=replace(advice, add=("--x 1",), diff=("@ unit:3", "+ --x 1")))
+    changed = told(snapshots.GRAPHS_OFF, snapshots.SLOTS_UNFILLED, own)
+    assert "Act on the cause." in changed
+    assert "          + --x 1" in changed.splitlines()
 
 
 def test_a_fact_on_which_two_findings_rest_is_told_once() -> None:

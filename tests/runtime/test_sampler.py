@@ -150,6 +150,20 @@ def test_the_rate_is_kept(host: Host) -> None:
     assert cost.rate_hz == pytest.approx(20.0)
 
 
+def test_health_says_what_of_a_high_rate_the_sensors_fill(host: Host) -> None:
+    """XuehaiPan/nvitop#65, wookayin/gpustat#76: more reads are not more readings."""
+
+    def sensor_state(gpu: int, time_ns: int) -> dict[str, float]:
+        return {"power_instant_w": 100.0 + time_ns // (NS // 5) % 7}
+
+    with FeedThread(host.feed, sensor_state, time.monotonic_ns):
+        sampler = host.running(rate_hz=100.0)
+        until(lambda: "of which the sensors fill" in sampler.health().detail)
+
+    assert "100 Hz, of which the sensors fill" in sampler.health().detail
+    assert "power_instant_w 2" in sampler.health().detail  # 200 ms, give or take a busy machine
+
+
 def test_health_names_gpus_driver_and_rate(host: Host) -> None:
     sampler = host.running()
 
@@ -371,6 +385,18 @@ def test_a_trial_that_hangs_is_given_up_and_tried_again_later(host: Host) -> Non
 
     until(two_trials_were_seen)
     assert [gpu.index for gpu in sampler.gpus] == [0, 2]
+
+
+@pytest.mark.parametrize("fault", ["hang", "crash"])
+def test_the_only_gpu_that_fails_is_asked_again_until_it_answers(host: Host, fault: str) -> None:
+    sampler = host.running(only=["1"])
+    control(host.control, f"{fault} 1\n")
+    until(lambda: "left out: GPU 1" in sampler.health().detail)
+    assert sampler.health().health is Health.LOST
+    assert "dmesg" in sampler.health().mend
+    control(host.control, "")
+
+    until(lambda: sampler.health().health is Health.OK)
 
 
 def test_a_library_that_crashes_on_one_gpu_costs_that_gpu_alone(host: Host) -> None:

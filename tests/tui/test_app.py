@@ -14,7 +14,7 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 
 from bubblewatch.app.rules import rules_in_force
-from bubblewatch.model.errors import SourceLost
+from bubblewatch.model.errors import SourceLost, UsageError
 from bubblewatch.runtime.feed import ScreenFeed
 from bubblewatch.tui.app import Dashboard, Setup
 from bubblewatch.tui.glyphs import ASCII
@@ -245,6 +245,15 @@ def test_the_end_of_the_feeds_is_the_end_of_the_screen_and_gives_the_last_one() 
     assert drive(act, story).return_value == story
 
 
+def test_an_unexpected_error_of_the_source_ends_the_screen_and_is_kept() -> None:
+    async def act(on: Driven) -> None:
+        on.script.put(UsageError("no such GPU"))
+        await on.until(lambda: not on.app.is_running)
+
+    failure = drive(act).failure
+    assert isinstance(failure, UsageError)
+
+
 def test_quitting_gives_the_last_feed() -> None:
     story = feeds.story()
 
@@ -329,8 +338,8 @@ def test_the_page_and_its_picture_are_saved_and_never_over_another_file(
     (tmp_path / "bubblewatch-overview-1.txt").write_text("mine", encoding="utf-8")
 
     async def act(on: Driven) -> None:
-        on.app._save_page()
-        on.app._save_picture()
+        on.app.action_save_page()
+        on.app.action_save_picture()
         await on.pilot.pause()
 
     drive(act)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bubblewatch.model.server import Rank
 from bubblewatch.model.signals import Signals
 from bubblewatch.model.telemetry import GpuInfo
 from bubblewatch.runtime.feed import GpuTrace, Lane
 from bubblewatch.tui.charts import meter, reach_s, sparkline
 from bubblewatch.tui.ink import Ink, Line, Span, line, padded
 from bubblewatch.tui.room import LaneKind, Room, Scene
-from bubblewatch.tui.words import BASES, UNKNOWN, percent, whole
+from bubblewatch.tui.words import BASES, UNKNOWN, percent, rank_words, whole
 
 GIB = 2**30
 
@@ -32,7 +31,7 @@ LEAST_SPARK = 18
 @dataclass(frozen=True, slots=True)
 class _Row:
     gpu: GpuInfo
-    rank: Rank | None
+    place: str
     signals: Signals
     trace: GpuTrace
 
@@ -53,7 +52,7 @@ def table_lines(scene: Scene, gpus: list[GpuInfo], room: Room) -> list[Line]:
     rows = [
         _Row(
             gpu,
-            ranks.get(gpu.uuid),
+            rank_words(ranks.get(gpu.uuid), ranks.values()),
             scene.snapshot.gpu_signals.get(gpu.uuid, Signals()),
             scene.feed.traces.get(gpu.uuid, GpuTrace()),
         )
@@ -133,11 +132,7 @@ def _that_fit(columns: int) -> list[_Column]:
 
 
 def _stage(row: _Row, _room: Room) -> Line:
-    if row.rank is None:
-        return line(Span(UNKNOWN, Ink.FAINT))
-    parts = [f"P{row.rank.pp}"] if row.rank.pp or not row.rank.tp else []
-    parts += [f"T{row.rank.tp}"] if row.rank.tp else []
-    return line(Span("".join(parts), Ink.STRONG))
+    return line(Span(row.place, Ink.FAINT if row.place == UNKNOWN else Ink.STRONG))
 
 
 def _index(row: _Row, _room: Room) -> Line:
@@ -199,7 +194,7 @@ def _heat(row: _Row, _room: Room) -> Line:
 
 
 _COLUMNS = (
-    _Column("ST", 5, 0, _stage),
+    _Column("ST", 6, 0, _stage),
     _Column("GPU", 3, 3, _index),
     _Column("work", 8, 5, _meter),
     _Column("", 4, 1, _duty),

@@ -33,36 +33,45 @@ def history_page(scene: Scene, room: Room) -> Sheet:
     columns = room.columns - LABEL - VALUE
     lines = [_head(moments, room)]
     stages = scene.view.signals.number("pipeline.stages") if scene.view else None
-    rows = min(max((room.rows - 8) // len(_CURVES), 1), 3)
+    rows = min(max((room.rows - 12) // len(_CURVES), 1), 3)
     for name, value_of, is_ratio in _CURVES:
-        values = _in_columns([value_of(moment) for moment in moments], columns)
+        values = [value_of(moment) for moment in moments]
         top = 1.0 if is_ratio else max((v for v in values if v is not None), default=0.0) or 1.0
         top = max(top, stages or 0.0) if name == "S" else top
-        last = value_of(moments[-1])
-        shown_value = f"{words.percent(last)}%" if is_ratio else words.figure(last)
-        curve = _curve(values, top, rows, room.glyphs, None if is_ratio or name == "S" else Ink.NAME)
-        for number, one in enumerate(curve):
-            is_last = number == len(curve) - 1
-            highest = f"{words.percent(top)}%" if is_ratio else words.figure(top)
-            label = Span(name, Ink.STRONG) if is_last else Span(highest if number == 0 else "", Ink.FAINT)
-            tail = Span(f" {shown_value}", Ink.STRONG) if is_last else Span("")
-            lines.append(line(*padded(line(label), LABEL), *padded(one, columns), tail))
+        lines += _curve_lines(name, values, top, is_ratio=is_ratio, columns=columns, rows=rows, glyphs=room.glyphs)
+        lines += [EMPTY] if rows > 1 else []
     ends = beside(
         (Span(words.clock(moments[0].time_ns), Ink.FAINT),),
         (Span(words.clock(moments[-1].time_ns), Ink.FAINT),),
         min(columns, max(len(moments), 20)),
     )
-    lines += [(Span(" " * LABEL), *padded(ends, columns)), EMPTY]
+    lines += [(Span(" " * LABEL), *padded(ends, columns, right=True)), EMPTY]
     for happened in reversed(scene.memory.happenings):
         ink = Ink.CAUTION if happened.is_bad else Ink.PLAIN
         lines.append(line(Span(f"{words.clock(happened.time_ns)}  ", Ink.FAINT), shown(happened.text, ink)))
     return Sheet(tuple(lines))
 
 
+def _curve_lines(
+    name: str, values: Sequence[float | None], top: float, *, is_ratio: bool, columns: int, rows: int, glyphs: Glyphs
+) -> list[Line]:
+    """One curve with its name, its highest value and the one now."""
+    ink = None if is_ratio or name == "S" else Ink.NAME
+    said = [f"{words.percent(value)}%" if is_ratio else words.figure(value) for value in (top, values[-1])]
+    curve = _curve(_in_columns(values, columns), top, rows, glyphs, ink)
+    lines: list[Line] = []
+    for number, one in enumerate(curve, start=1):
+        is_last = number == len(curve)
+        label = Span(name, Ink.STRONG) if is_last else Span(said[0] if number == 1 else "", Ink.FAINT)
+        tail = Span(f" {said[1]}", Ink.STRONG) if is_last else Span("")
+        lines.append(line(*padded(line(label), LABEL), *padded(one, columns, right=True), tail))
+    return lines
+
+
 def _head(moments: Sequence[Moment], room: Room) -> Line:
     seen_s = (moments[-1].time_ns - moments[0].time_ns) / 1e9
     return cut(
-        line(Span(f"{words.duration(seen_s)} on this screen", Ink.STRONG), Span("; a point a second", Ink.FAINT)),
+        line(Span(f"{words.duration(seen_s)} on this screen", Ink.STRONG)),
         room.columns,
     )
 

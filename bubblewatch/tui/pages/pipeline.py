@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 
 from bubblewatch.model.findings import TargetView
 from bubblewatch.model.signals import Signals
+from bubblewatch.model.telemetry import GpuInfo
 from bubblewatch.runtime.feed import GpuTrace, Lane
 from bubblewatch.theory.what_if import Measured, Outcome, outcomes
 from bubblewatch.tui import words
@@ -23,6 +25,16 @@ TAIL = 6
 
 MOST_SLOTS = 64
 """Slots that are drawn one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _NamedLane:
+    """A lane with its name and stage; `top` is the value that fills it."""
+
+    name: str
+    stage: int | None
+    lane: Lane | None
+    top: float
 
 
 def pipeline_page(scene: Scene, room: Room) -> Sheet:
@@ -161,26 +173,63 @@ def _lane_lines(scene: Scene, view: TargetView, room: Room, free: int) -> list[L
     gpus = gpus_of(scene, view)
     if not gpus:
         return [line(Span("No GPU of this server is seen.", Ink.FAINT))]
-    ranks = view.server.gpus if view.server else {}
-    traces = [scene.feed.traces.get(gpu.uuid, GpuTrace()) for gpu in gpus]
-    columns, kind, span_s = room.columns - LABEL - TAIL, scene.choice.lane, scene.choice.span_s
-    rows = min(max((free - 3) // len(gpus), 1), 3)
-    lines: list[Line] = [_lane_head(traces[0], scene.choice, columns, room)]
-    for gpu, trace in zip(gpus, traces, strict=True):
-        rank, lane = ranks.get(gpu.uuid), lane_of(trace, kind)
-        name = f"GPU {gpu.index}" if rank is None else f"P{rank.pp}" + (f" T{rank.tp}" if rank.tp else "")
-        signals = scene.snapshot.gpu_signals.get(gpu.uuid, Signals())
-        top = power_top_w(gpu, signals) if kind is LaneKind.POWER else 1.0
-        drawn = tall_lane(lane, columns, span_s, room.glyphs, rows, top=top)
-        for number, one in enumerate(drawn):
+    kind, span_s = scene.choice.lane, scene.choice.span_s
+    lanes = _lanes_of(scene, view, gpus, kind)
+    by_stage = _by_stage(lanes) if len(lanes) > max(free - 3, 8) else lanes
+    columns = room.columns - LABEL - TAIL
+    rows = min(max((free - 3) // len(by_stage), 1), 3)
+    first = lanes[0].lane
+    lines: list[Line] = [_lane_head(scene.feed.traces.get(gpus[0].uuid, GpuTrace()), scene.choice, columns, room)]
+    for one in by_stage:
+        drawn = tall_lane(one.lane, columns, span_s, room.glyphs, rows, top=one.top)
+        for number, cells in enumerate(drawn):
             is_last = number == len(drawn) - 1
-            label, tail = (name, f" {_now(lane, kind)}") if is_last else ("", "")
-            lines.append(line(Span(f"{label:{LABEL}}", Ink.STRONG), *one, Span(tail, Ink.STRONG)))
-    reach = reach_s(lane_of(traces[0], kind), columns, span_s)
+            label, tail = (one.name, f" {_now(one.lane, kind)}") if is_last else ("", "")
+            lines.append(line(Span(f"{label:{LABEL}}", Ink.STRONG), *cells, Span(tail, Ink.STRONG)))
+    reach = reach_s(first, columns, span_s)
     ends = beside((Span(f"-{reach:.0f} s", Ink.FAINT),), (Span("now", Ink.FAINT),), columns)
     lines.append((Span(" " * LABEL), *padded(ends, columns)))
-    lines.append(line(Span(" " * LABEL), Span(_resolution(view, lane_of(traces[0], kind)), Ink.FAINT)))
+    lines.append(line(Span(" " * LABEL), Span(_resolution(view, first), Ink.FAINT)))
     return lines
+
+
+def _lanes_of(scene: Scene, view: TargetView, gpus: list[GpuInfo], kind: LaneKind) -> list[_NamedLane]:
+    """The lane of each GPU, with its place in the server."""
+    ranks = view.server.gpus if view.server else {}
+    lanes = []
+    for gpu in gpus:
+        rank, signals = ranks.get(gpu.uuid), scene.snapshot.gpu_signals.get(gpu.uuid, Signals())
+        name = f"GPU {gpu.index}" if rank is None else words.rank_words(rank, ranks.values())
+        top = power_top_w(gpu, signals) if kind is LaneKind.POWER else 1.0
+        trace = scene.feed.traces.get(gpu.uuid, GpuTrace())
+        lanes.append(_NamedLane(name, rank.pp if rank else None, lane_of(trace, kind), top))
+    return lanes
+
+
+def _by_stage(lanes: list[_NamedLane]) -> list[_NamedLane]:
+    """One lane for each stage, the mean over its GPUs; all lanes as they are where stages are not known."""
+    stages = sorted({one.stage for one in lanes if one.stage is not None})
+    if len(stages) < 2 or any(one.stage is None for one in lanes):
+        return lanes
+    grouped = []
+    for stage in stages:
+        members = [one for one in lanes if one.stage == stage]
+        mean = _mean([one.lane for one in members if one.lane is not None])
+        grouped.append(_NamedLane(f"P{stage} x{len(members)}", stage, mean, members[0].top))
+    return grouped
+
+
+def _mean(lanes: list[Lane]) -> Lane | None:
+    """The mean of lanes on the grid of the first; those on another grid are left out."""
+    if not lanes:
+        return None
+    first = lanes[0]
+    alike = [one.values for one in lanes if one.step_s == first.step_s and len(one.values) == len(first.values)]
+    values = []
+    for moment in zip(*alike, strict=True):
+        known = [value for value in moment if value is not None]
+        values.append(sum(known) / len(known) if known else None)
+    return replace(first, values=tuple(values))
 
 
 def _now(lane: Lane | None, kind: LaneKind) -> str:
