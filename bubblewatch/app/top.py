@@ -95,7 +95,8 @@ def show(feeds: FeedSource, rules: Sequence[Rule], looks: Looks) -> tuple[Screen
     Raises UsageError for colours or a page that are not there, and whatever the feeds raised beside SourceError.
     """
     # Takes 0.2 s, which nothing but the screen should pay.
-    from bubblewatch.tui.app import Dashboard, Setup  # noqa: PLC0415
+    from bubblewatch.tui.app import Dashboard  # noqa: PLC0415
+    from bubblewatch.tui.feed_screen import Setup  # noqa: PLC0415
     from bubblewatch.tui.glyphs import ASCII, BLOCKS, glyphs_for  # noqa: PLC0415
     from bubblewatch.tui.palette import PALETTES  # noqa: PLC0415
     from bubblewatch.tui.prefs import prefs_path  # noqa: PLC0415

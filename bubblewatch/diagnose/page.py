@@ -84,6 +84,7 @@ def rule_page(rule: Rule) -> Page:
         _section("how long", [Piece(_times(rule))]),
         _section("held back by", (Piece(name, Kind.RULE) for name in rule.held_back_by)),
         _section("possible causes", (Piece(name, Kind.RULE) for name in rule.caused_by)),
+        _section("seen in recordings", [Piece(", ".join(rule.recorded))] if rule.recorded else []),
         _section("references", (Piece(address, Kind.LINK) for address in rule.references)),
     ]
     found = tuple(section for section in sections if section is not None)

@@ -134,7 +134,7 @@ class Rule:
     does not, the finding is held back by those of `held_back_by` that fire. Without a gate it is held back whenever one
     of them fires. `effect` marks what is a consequence of something in `caused_by`. `alone`: it is said only when no
     loud finding is, and never as merely possible. `evidence` are signals whose evidence is quoted although no condition
-    needs them.
+    needs them. `recorded` names stored recordings in which the rule fires.
     """
 
     id: str
@@ -163,6 +163,7 @@ class Rule:
     figures: Mapping[str, Formula] = field(default_factory=lambda: MappingProxyType({}))
     explain: Explain = field(default_factory=Explain)
     references: tuple[str, ...] = ()
+    recorded: tuple[str, ...] = ()
     gain: GainModel = GainModel.NONE
     advice: tuple[Advice, ...] = ()
     tests: tuple[RuleTest, ...] = ()

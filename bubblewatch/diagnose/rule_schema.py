@@ -69,6 +69,7 @@ def rule_schema() -> Shape:
         "gain": _words(GainModel),
         "explain": _object(dict.fromkeys(EXPLAINED, _TEXT)),
         "references": _list({"type": "string", "pattern": "^https://"}),
+        "recorded": _described(_texts(), "stored recordings (tests/recording/stored) in which it fires"),
         "advice": _list(_advice()),
         "tests": _list(_test(severity, confidence)),
     }

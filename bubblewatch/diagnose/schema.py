@@ -96,6 +96,7 @@ class _Reader:
             figures=self._figures,
             explain=self._explain(),
             references=_names(top.texts("references")),
+            recorded=_names(top.texts("recorded")),
             gain=top.choice("gain", _GAINS, GainModel.NONE),
             advice=tuple(self._advice(section) for section in top.sections("advice")),
             tests=tuple(self._test(section) for section in top.sections("tests")),

@@ -1,212 +1,34 @@
-"""The dashboard: takes feeds from a thread, and shows the page that the person chose."""
+"""The dashboard: what keys, clicks and the command palette do."""
 
 from __future__ import annotations
 
-import asyncio
-import signal
-import threading
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 
 from textual import events
-from textual.app import App, ComposeResult, SystemCommand
-from textual.filter import LineFilter, NoColor
+from textual.app import SystemCommand
 from textual.screen import Screen
 from textual.widgets import Input
 
-from bubblewatch.diagnose.rule import Rule
 from bubblewatch.model.visible import visible
-from bubblewatch.runtime.feed import ScreenFeed
 from bubblewatch.tui.commands import commands_of
-from bubblewatch.tui.draw import draw
+from bubblewatch.tui.feed_screen import FeedScreen
 from bubblewatch.tui.filter_line import FilterLine
-from bubblewatch.tui.glyphs import ASCII, BLOCKS, Glyphs
-from bubblewatch.tui.head import foot_line, head_lines, waiting_lines
 from bubblewatch.tui.ink import plain
 from bubblewatch.tui.keys import active_keys, bindings
-from bubblewatch.tui.listener import FeedCame, Listener
-from bubblewatch.tui.memory import Rememberer
 from bubblewatch.tui.pages.finding import finding_text, remedy_text
-from bubblewatch.tui.palette import PALETTES, Palette
+from bubblewatch.tui.palette import PALETTES
 from bubblewatch.tui.popups import KeysPopup, ListPopup
-from bubblewatch.tui.prefs import Prefs, load_prefs, save_prefs
-from bubblewatch.tui.room import SPANS_S, Choice, LaneKind, Page, Room, Scene, Sheet, worst_first
+from bubblewatch.tui.room import SPANS_S, LaneKind, Page, worst_first
 from bubblewatch.tui.saving import save_new
 from bubblewatch.tui.sheet_view import SheetView
-from bubblewatch.tui.source import FeedSource
-
-MESSAGE_S = 3.0
-"""How long a short message stands in the foot, in seconds."""
 
 HELP_NOTE = "Everything that is labelled can be clicked. No key changes anything on this machine."
 
-SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-"""Signals after which the terminal is put right and the program ends."""
 
+class Dashboard(FeedScreen):
+    """The application; its result is the last feed that it showed."""
 
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """How the screen looks and what it knows beside the feeds. `palette` empty = as chosen last time.
-
-    `loses` are the findings lost while a source cannot be read, by the source's name.
-    """
-
-    rules: tuple[Rule, ...] = ()
-    loses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    glyphs: Glyphs = BLOCKS
-    palette: str = ""
-    prefs: Path | None = None
-    page: Page = Page.OVERVIEW
-
-
-class Dashboard(App[ScreenFeed]):
-    """The application; its result is the last feed that it showed. One instance runs once."""
-
-    ENABLE_COMMAND_PALETTE = True
-    COMMAND_PALETTE_BINDING = "ctrl+p"
-    TITLE = "bubblewatch"
-    AUTO_FOCUS = ""
     BINDINGS = bindings()
-    CSS = """
-    Screen { layout: vertical; background: $background; overflow: hidden; }
-    #head { height: 2; }
-    #foot { height: 1; }
-    KeysPopup, ListPopup { background: $background 60%; }
-    CommandPalette SearchIcon { display: none; }
-    OptionList > .option-list--option-highlighted { text-style: bold; }
-    OptionList:nocolor > .option-list--option-highlighted { text-style: bold reverse; }
-    """
-
-    def __init__(self, source: FeedSource, setup: Setup) -> None:
-        super().__init__()
-        self.animation_level = "none"
-        self._source = source
-        self._setup = setup
-        prefs = load_prefs(setup.prefs)
-        name = setup.palette or prefs.palette
-        self._palette: Palette = PALETTES.get(name, next(iter(PALETTES.values())))
-        self._choice = Choice(page=setup.page, span_s=prefs.span_s, with_defaults=prefs.with_defaults)
-        self._remembered = Rememberer()
-        self._feed: ScreenFeed | None = None
-        self._newest: ScreenFeed | None = None
-        self._trouble = ""
-        self._note = ""
-        self._back: list[Page] = []
-        self._listener = Listener(source, self.post_message)
-        self.failure: Exception | None = None
-        """What the thread that asks for feeds died of; it belongs to whoever ran the application."""
-        for palette in PALETTES.values():
-            self.register_theme(palette.theme)
-
-    # --- life --------------------------------------------------------------------------------------------------------
-
-    def compose(self) -> ComposeResult:
-        yield SheetView(id="head", on_resize=self._draw)
-        yield SheetView(id="page", on_resize=self._draw)
-        yield FilterLine()
-        yield SheetView(id="foot", on_resize=self._draw)
-
-    def on_mount(self) -> None:
-        self._paint()
-        loop = asyncio.get_running_loop()
-        for number in SIGNALS:
-            if threading.current_thread() is threading.main_thread():
-                loop.add_signal_handler(number, self._end_by_signal, number)
-        self._listener.start()
-
-    def on_unmount(self) -> None:
-        self._listener.stop()
-
-    def _end_by_signal(self, number: int) -> None:
-        self.exit(self._feed, return_code=128 + number)
-
-    def on_feed_came(self, event: FeedCame) -> None:
-        """Take the feed; one that is None without a trouble is the end."""
-        event.stop()
-        if event.feed is None and not event.trouble:
-            self.failure = event.error
-            self.exit(self._newest)
-            return
-        self._trouble = event.trouble
-        if event.feed is not None:
-            self._newest = event.feed
-            self._remembered.take(event.feed)
-            if not self._choice.paused:
-                self._feed = event.feed
-        self._draw()
-
-    # --- drawing -----------------------------------------------------------------------------------------------------
-
-    @property
-    def scene(self) -> Scene | None:
-        """What is shown now; None before the first feed."""
-        if self._feed is None:
-            return None
-        scene = Scene(self._feed, self._choice, rules=self._setup.rules, loses=tuple(self._setup.loses.items()))
-        view = scene.view
-        return replace(scene, memory=self._remembered.of(view.target.id if view else None))
-
-    def _paint(self) -> None:
-        """Bring up the palette."""
-        self.theme = self._palette.theme.name
-        self.no_color = self._palette.name == "mono"
-        for one in self._base.query(SheetView):
-            one.paint(self._palette.styles, ascii_signs=self._setup.glyphs is ASCII)
-
-    @property
-    def _base(self) -> Screen[object]:
-        """The screen below any popup."""
-        return self.screen_stack[0]
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        """Without colours nothing of a style but weight and reversal reaches the terminal."""
-        return (NoColor(),) if self._palette.name == "mono" else super().get_line_filters()
-
-    def _draw(self, *, keep_place: bool = True) -> None:
-        """Put the page, the head and the foot up as they are now."""
-        if not self.screen_stack or not self._base.is_mounted:
-            return
-        scene, size = self.scene, self.size
-        room = Room(size.width, size.height, self._setup.glyphs)
-        base = self._base
-        head, page, foot = (base.query_one(name, SheetView) for name in ("#head", "#page", "#foot"))
-        top = (
-            head_lines(scene, room, self._trouble, self._source.title)
-            if scene
-            else waiting_lines(room, self._trouble, self._source.title)
-        )
-        head.styles.height = len(top)
-        head.put(Sheet(tuple(top)), keep_place=False)
-        bottom = foot_line(scene, room, bool(self._source.scenarios), self._note)
-        foot.put(Sheet((bottom,)), keep_place=False)
-        if scene is None:
-            page.put(Sheet(()), keep_place=False)
-            return
-        is_filtering = self._filter.is_open
-        inner = replace(room, rows=max(size.height - len(top) - 1 - is_filtering, 1))
-        page.put(draw(scene, inner), keep_place=keep_place)
-
-    def _choose(self, *, keep_place: bool = True, **changes: object) -> None:
-        self._choice = replace(self._choice, **changes)  # type: ignore[arg-type]  # the keywords are Choice's own
-        self._draw(keep_place=keep_place)
-
-    def _say(self, text: str) -> None:
-        """A short message in the foot."""
-        self._note = text
-        self._draw()
-        self.set_timer(MESSAGE_S, self._say_nothing)
-
-    def _say_nothing(self) -> None:
-        self._note = ""
-        self._draw()
-
-    def _keep(self) -> None:
-        """Remember the choices for the next run."""
-        choice = self._choice
-        save_prefs(self._setup.prefs, Prefs(self._palette.name, choice.span_s, choice.with_defaults))
-
-    # --- actions: what keys, clicks and the palette do ----------------------------------------------------------------
 
     def action_page(self, name: str) -> None:
         """Show this page."""
@@ -234,7 +56,7 @@ class Dashboard(App[ScreenFeed]):
 
     def action_open_finding(self, place: int) -> None:
         """The finding at this place in full."""
-        self._choice = replace(self._choice, finding=place)
+        self._choose(finding=place)
         self.action_page(Page.FINDING)
 
     def action_step(self, by: int) -> None:
@@ -264,10 +86,6 @@ class Dashboard(App[ScreenFeed]):
     def action_end(self) -> None:
         """To the last line, and follow."""
         self._page_view.move(len(self._page_view.sheet.lines))
-
-    @property
-    def _page_view(self) -> SheetView:
-        return self._base.query_one("#page", SheetView)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop()
@@ -376,12 +194,6 @@ class Dashboard(App[ScreenFeed]):
     async def action_quit(self) -> None:
         """Leave; the result is the newest feed."""
         self.exit(self._newest)
-
-    # --- the filter, and what the command palette offers ---------------------------------------------------------------
-
-    @property
-    def _filter(self) -> FilterLine:
-        return self._base.query_one(FilterLine)
 
     def action_filter(self) -> None:
         """Open the filter; on a page without a list, that of the log."""

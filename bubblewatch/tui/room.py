@@ -80,6 +80,14 @@ class Memory:
     happenings: tuple[Happening, ...] = ()
     lines: tuple[ShownLine, ...] = ()
 
+    def until(self, time_ns: int) -> Memory:
+        """What was remembered at that moment. A line without a time stays."""
+        return Memory(
+            tuple(one for one in self.moments if one.time_ns <= time_ns),
+            tuple(one for one in self.happenings if one.time_ns <= time_ns),
+            tuple(one for one in self.lines if one.time_ns is None or one.time_ns <= time_ns),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Room:

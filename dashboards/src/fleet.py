@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
 from dashboards.src.frame import choice, filled, frame, with_events
-from dashboards.src.panels import STATES, About, Panel, Query, lines, number, rows
+from dashboards.src.panels import GPU_HOURS, STATES, TIMES, About, Panel, Query, lines, number, rows
 
 HERE = 'instance=~"$instance"'
 
@@ -15,19 +15,20 @@ RUNBOOK = ("What it means and what to do", "http://${__data.fields.instance}/rul
 def findings(selector: str) -> tuple[Query, ...]:
     """Queries of a table of findings that fire: age, GPU-hours lost in a day to those that explain lost time, gain."""
     by = "by (instance, server, rule)"
-    firing = f"max {by} (bubblewatch_finding{{{selector}}} == 1)"
+    firing_of = ",".join(part for part in ('rule!="healthy"', selector) if part)
+    firing = f"max {by} (bubblewatch_finding{{{firing_of}}} == 1)"
     lost = f'increase(bubblewatch_server_lost_gpu_seconds_total{{cause!="unsplit",{selector}}}[1d])'
-    since = f"bubblewatch_finding_start_timestamp_seconds{{{selector}}}"
+    since = f"bubblewatch_finding_start_timestamp_seconds{{{firing_of}}}"
     return (
-        Query(f"max by (instance, server, rule, severity) (bubblewatch_finding{{{selector}}} == 1)"),
+        Query(f"max by (instance, server, rule, severity) (bubblewatch_finding{{{firing_of}}} == 1)"),
         Query(f"max {by} (time() - {since})", "Age", "s"),
         Query(
             f'sum {by} (label_replace({lost}, "rule", "$1", "cause", "(.+)")) / 3600'
             f" and on (instance, server, rule) {firing}",
-            "GPU-hours lost in a day",
-            "h",
+            "Lost in a day",
+            GPU_HOURS,
         ),
-        Query(f"max {by} (bubblewatch_finding_expected_gain_high_ratio{{{selector}}})", "Tokens/s x, at most", "none"),
+        Query(f"max {by} (bubblewatch_finding_expected_gain_high_ratio{{{selector}}})", "Tokens/s, at most", TIMES),
     )
 
 
@@ -55,13 +56,14 @@ def _summary() -> list[Panel]:
             ((None, "green"), (1, "orange")),
         ),
         number(
-            About("Lost in a day", "GPU-hours in which requests ran and the GPU did no work.", "h", 4, 4),
+            About("Lost in a day", "GPU-hours in which requests ran and the GPU did no work.", GPU_HOURS, 4, 4),
             Query(f"sum({lost}) / 3600"),
         ),
         number(
             About("Not known", "Share of the GPUs' time of which nobody can say what it went to.", "percentunit", 4, 4),
             Query(f"{unknown} / {everything}"),
             ((None, "green"), (0.1, "orange"), (0.5, "red")),
+            decimals=1,
         ),
         number(
             About("Hosts that do not answer", "Daemons that cannot be scraped.", "none", 4, 4),
@@ -93,7 +95,7 @@ def _time() -> list[Panel]:
         ),
         lines(
             About("GPUs lost, by cause", "resident-low and not-resident, by the finding that explains them.", "none"),
-            Query(f"sum by (cause) ({lost})", "{{cause}}"),
+            Query(f"sum by (cause) ({lost}) > 0", "{{cause}}"),
             stacked=True,
         ),
         lines(
@@ -102,7 +104,7 @@ def _time() -> list[Panel]:
             stacked=True,
         ),
         lines(
-            About("GPU-hours lost, by server", "In the hour before each moment.", "h"),
+            About("GPU-hours lost, by server", "In the hour before each moment.", GPU_HOURS),
             Query(
                 f"sum by (instance, server) (increase(bubblewatch_server_lost_gpu_seconds_total{{{HERE}}}[1h])) / 3600",
                 "{{server}} {{instance}}",
@@ -114,7 +116,9 @@ def _time() -> list[Panel]:
 def _servers() -> list[Panel]:
     return [
         rows(
-            About("Pipelines", "A server that spans hosts is one row. S: stages that work at the same time.", "", 24),
+            About(
+                "Pipelines", "A server that spans hosts is one row. S: stages that work at the same time.", "", 24, 6
+            ),
             Query("max by (pipeline) (pipeline:bubblewatch_generation_tokens_per_second:max)", "Tokens/s", "none"),
             Query("max by (pipeline) (pipeline:bubblewatch_requests_running:max)", "Running", "none"),
             Query("max by (pipeline) (pipeline:bubblewatch_requests_queued:max)", "Queued", "none"),
@@ -123,7 +127,7 @@ def _servers() -> list[Panel]:
             Query("max by (pipeline) (pipeline:bubblewatch_joules_per_token:ratio)", "J/token", "joule"),
         ),
         rows(
-            About("Servers", "What runs where.", "", 24),
+            About("Servers", "What runs where.", "", 24, 6),
             Query(f"bubblewatch_server_info{{{HERE}}}"),
             Query(f"max by (instance, server) (bubblewatch_server_judged{{{HERE}}})", "Judged", "bool_yes_no"),
             hidden=("__name__", "job"),

@@ -65,21 +65,22 @@ def frame(uid: str, title: str, description: str, *, hours: int = 6) -> dashboar
     )
 
 
-def choice(name: str, label: str, query: str) -> dashboards.QueryVariable:
-    """A variable with the values of a label; all of them at first."""
-    everything = models.VariableOption(selected=True, text=["All"], value=["$__all"])
-    return (
+def choice(name: str, label: str, query: str, *, several: bool = True) -> dashboards.QueryVariable:
+    """A variable with the values of a label: all of them at first, or one at a time."""
+    variable = (
         dashboards.QueryVariable(name)
         .label(label)
         .datasource(SOURCE)
         .query(query)
         .refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED)
         .sort(models.VariableSort.NATURAL_ASC)
-        .multi(True)
-        .include_all(True)
-        .all_value(".*")
-        .current(everything)
+        .multi(several)
+        .include_all(several)
     )
+    if several:
+        everything = models.VariableOption(selected=True, text=["All"], value=["$__all"])
+        variable.all_value(".*").current(everything)
+    return variable
 
 
 def filled(board: dashboards.Dashboard, sections: Sequence[tuple[str, Sequence[Panel]]]) -> dashboards.Dashboard:

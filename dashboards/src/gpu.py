@@ -15,7 +15,7 @@ CARD = "{{gpu}} {{instance}}"
 def gpu() -> Dashboard:
     """The dashboard of single cards."""
     board = frame("bubblewatch-gpu", "bubblewatch: GPU", "Single cards: work, power, clocks, memory, time by state.")
-    board.with_variable(choice("instance", "Host", "label_values(bubblewatch_gpu_info, instance)"))
+    board.with_variable(choice("instance", "Host", "label_values(bubblewatch_gpu_info, instance)", several=False))
     board.with_variable(choice("uuid", "GPU", 'label_values(bubblewatch_gpu_info{instance=~"$instance"}, uuid)'))
     return with_events(filled(board, (("", _which()), ("Work", _work()), ("Power and clocks", _power()))))
 
@@ -105,7 +105,7 @@ def _power() -> list[Panel]:
             Query(f"bubblewatch_gpu_temperature_celsius {INDEX}", CARD),
         ),
         lines(
-            About("Energy", "Of each card, by its own counter where it has one.", "watt"),
+            About("Power by energy", "Energy over time, by the card's own counter where it has one.", "watt"),
             Query(f"rate(bubblewatch_gpu_energy_joules_total[$__rate_interval]) {INDEX}", CARD),
         ),
         lines(

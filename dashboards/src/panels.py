@@ -15,6 +15,12 @@ from grafana_foundation_sdk.models import common
 from grafana_foundation_sdk.models import dashboard as models
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
+GPU_HOURS = "suffix: GPU-h"
+"""Unit of lost time; Grafana's own unit for hours turns many of them into days, which GPU-hours are not."""
+
+TIMES = "prefix:x"
+"""Unit of a factor."""
+
 SOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 STATES: Mapping[str, str] = MappingProxyType(
@@ -80,14 +86,18 @@ def lines(
     return _finished(panel, about, queries)
 
 
-def number(about: About, query: Query, steps: Sequence[tuple[float | None, str]] = ((None, "text"),)) -> stat.Panel:
+def number(
+    about: About, query: Query, steps: Sequence[tuple[float | None, str]] = ((None, "text"),), decimals: int = 0
+) -> stat.Panel:
     """One number now. `steps`: lower bound of a range (None = from the bottom) and its colour."""
     panel = (
         stat.Panel()
         .reduce_options(common_builders.ReduceDataOptions().calcs(["lastNotNull"]))
         .color_mode(common.BigValueColorMode.VALUE)
         .graph_mode(common.BigValueGraphMode.NONE)
+        .color_scheme(dashboards.FieldColor().mode(models.FieldColorModeId.THRESHOLDS))
         .thresholds(_thresholds(steps))
+        .decimals(decimals)
         .no_value("unknown")
     )
     return _finished(panel, about, [query], instant=True)
@@ -131,7 +141,8 @@ def rows(
     )
     for query in queries:
         if query.name and query.unit:
-            panel.override_by_name(query.name, [models.DynamicConfigValue("unit", query.unit)])
+            properties = [models.DynamicConfigValue("unit", query.unit), models.DynamicConfigValue("decimals", 1)]
+            panel.override_by_name(query.name, properties)
     for column, (title, url) in links.items():
         link = {"title": title, "url": url, "targetBlank": True}
         panel.override_by_name(column, [models.DynamicConfigValue("links", [link])])

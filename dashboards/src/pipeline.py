@@ -27,7 +27,9 @@ def pipeline() -> Dashboard:
     board = frame(
         "bubblewatch-pipeline", "bubblewatch: pipeline", "One server: stages, slots, tokens, and what holds it back."
     )
-    board.with_variable(choice("pipeline", "Pipeline", "label_values(bubblewatch_server_info, pipeline)"))
+    board.with_variable(
+        choice("pipeline", "Pipeline", "label_values(bubblewatch_server_info, pipeline)", several=False)
+    )
     sections = (
         ("Do the stages work at once?", _stages()),
         ("What it brings", _yield()),
@@ -67,7 +69,7 @@ def _stages() -> list[Panel]:
         ),
         lines(
             About("GPUs lost, by cause", "resident-low and not-resident, by the finding that explains them.", "none"),
-            Query(f"sum by (cause) (pipeline_cause:bubblewatch_lost_gpu_seconds:rate5m{{{ONE}}})", "{{cause}}"),
+            Query(f"sum by (cause) (pipeline_cause:bubblewatch_lost_gpu_seconds:rate5m{{{ONE}}}) > 0", "{{cause}}"),
             stacked=True,
         ),
     ]

@@ -3,7 +3,7 @@
 #
 #   examples/story/run.sh [FOLDER]     recordings and reports go there; a temporary folder when not given
 #
-# Takes about a minute. What it prints is in expected.txt.
+# Takes about a minute on two free cores. What it prints is in expected.txt (FOLDER stands for the folder).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 

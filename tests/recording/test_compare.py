@@ -176,3 +176,11 @@ def test_a_server_that_never_restarted_cannot_be_compared_around_it(story: Path)
         compare_recordings(CompareRequest(story, around_restart="other"), 0)
     with pytest.raises(UsageError, match="two stretches"):
         compare_recordings(CompareRequest(story), 0)
+
+
+def test_the_example_shows_what_is_printed(four: dict[str, Path]) -> None:
+    expected = (Path(__file__).parents[2] / "examples" / "story" / "expected.txt").read_text(encoding="utf-8")
+    assert comparison_text(compared(four["before"], four["after"])) in expected
+    other = comparison_text(compared(four["after"], four["loaded"]))
+    named = other.replace(str(four["loaded"]), "FOLDER/graphs-on-busy").replace(str(four["after"]), "FOLDER/graphs-on")
+    assert named in expected

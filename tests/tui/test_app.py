@@ -16,7 +16,8 @@ from textual.pilot import Pilot
 from bubblewatch.app.rules import rules_in_force
 from bubblewatch.model.errors import SourceLost, UsageError
 from bubblewatch.runtime.feed import ScreenFeed
-from bubblewatch.tui.app import Dashboard, Setup
+from bubblewatch.tui.app import Dashboard
+from bubblewatch.tui.feed_screen import Setup
 from bubblewatch.tui.glyphs import ASCII
 from bubblewatch.tui.ink import plain
 from bubblewatch.tui.palette import PALETTES
@@ -221,6 +222,22 @@ def test_a_paused_picture_stands_still_and_goes_on_with_the_newest() -> None:
         assert "HEALTHY" in on.lines("head")
 
     drive(act)
+
+
+def test_a_paused_log_stands_still_too() -> None:
+    story = feeds.story()
+    later = feeds.lines(story.snapshot.views[0].target.id, 60)[-30:]
+    after = tuple(replace(one, time_ns=(one.time_ns or 0) + 60 * 10**9) for one in later)
+
+    async def act(on: Driven) -> None:
+        await on.press("4", "space")
+        before = on.lines("page")
+        await on.feed(replace(story, lines=after))
+        assert on.lines("page") == before
+        await on.press("space")
+        assert "60 lines" in on.lines("page")
+
+    drive(act, story)
 
 
 def test_a_source_that_fails_is_said_and_is_over_when_it_is_back() -> None:
