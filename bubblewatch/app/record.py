@@ -24,7 +24,7 @@ from bubblewatch.model.clock import Clock, ManualClock, SystemClock
 from bubblewatch.model.errors import SourceError, UsageError
 from bubblewatch.model.findings import Health, Snapshot
 from bubblewatch.runtime.flight_recorder import Bounds, FlightRecorder
-from bubblewatch.sources.recording_folder import parts_of, sweep
+from bubblewatch.sources.recording_folder import LOG_SUFFIX
 from bubblewatch.sources.recording_lock import FolderLock
 from bubblewatch.sources.recording_records import SCHEMA, Begin, HostFacts
 from bubblewatch.sources.simulated import Scenario
@@ -111,7 +111,6 @@ class Recording:
         self.folder = folder
         self._lock = FolderLock(folder)
         self._compactor = Compactor() if compact and can_compact() else None
-        sweep(folder)
         begin = Begin(
             schema=SCHEMA,
             program=__version__,
@@ -127,9 +126,8 @@ class Recording:
         add = None
         if self._compactor is not None:
             add = self._compactor.add
-            for part in parts_of(folder):  # nobody else writes here: they are all closed
-                if part.is_log:
-                    add(part.path)
+            for log_path in folder.glob(f"*{LOG_SUFFIX}"):  # nobody else records here: they are all closed
+                add(log_path)
         self.recorder = FlightRecorder(folder, clock, begin, bounds, add)
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from click.shell_completion import get_completion_class
 
 from bubblewatch import __version__
 from bubblewatch.cli.audit import audit
+from bubblewatch.cli.bundle import bundle
 from bubblewatch.cli.compare import compare
 from bubblewatch.cli.config import config
 from bubblewatch.cli.daemon import doctor, run
@@ -73,7 +74,26 @@ def completion(shell: str) -> int:
     return 0
 
 
-for _command in (demo, doctor, diagnose, audit, run, config, service, top, record, replay, report, export, compare, predict, lost, rules, completion):
+for _command in (
+    demo,
+    doctor,
+    diagnose,
+    audit,
+    run,
+    config,
+    service,
+    top,
+    record,
+    replay,
+    report,
+    export,
+    compare,
+    predict,
+    lost,
+    rules,
+    bundle,
+    completion,
+):
     cli.add_command(_command)
 
 

@@ -14,6 +14,7 @@ from bubblewatch.sources.recording_folder import (
     recording_parts,
     table_folder,
 )
+from bubblewatch.sources.recording_lock import only_converter
 from bubblewatch.sources.recording_log import read_log
 from bubblewatch.sources.recording_records import SCHEMA, Begin, Record
 
@@ -48,7 +49,8 @@ def _from_tables(part: Part) -> Iterator[Record]:
 def compact(log: Path) -> Path:
     """Turn the append-only file of a closed part into a folder of Parquet, and remove it; gives the folder.
 
-    At any moment either the file or the whole folder is there. Raises SourceError when it cannot be done.
+    At any moment either the file or the whole folder is there. A part that was turned before stays as it is. Raises
+    SourceError when it cannot be done.
     """
     from bubblewatch.report.recording_tables import to_tables, write_part  # noqa: PLC0415  pyarrow is an extra
 
@@ -56,14 +58,16 @@ def compact(log: Path) -> Path:
     final = table_folder(log.parent, number)
     unfinished = final.with_name(final.name + UNFINISHED_SUFFIX)
     try:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir()
-        write_part(to_tables(read_log(log)), unfinished)
-        for path in unfinished.iterdir():
-            _sync(path)
-        unfinished.rename(final)
-        _sync(log.parent)
-        log.unlink()
+        with only_converter(log.parent):
+            shutil.rmtree(unfinished, ignore_errors=True)
+            if log.exists() and not final.exists():
+                unfinished.mkdir()
+                write_part(to_tables(read_log(log)), unfinished)
+                for path in unfinished.iterdir():
+                    _sync(path)
+                unfinished.rename(final)
+                _sync(log.parent)
+            log.unlink(missing_ok=True)
     except OSError as error:
         raise SourceError(f"{log} cannot be turned into Parquet: {error.strerror or error}") from error
     return final

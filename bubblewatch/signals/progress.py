@@ -95,7 +95,7 @@ def write_standstill(book: Notebook, evidence: ServerEvidence) -> None:
     blocked = list(takewhile(_is_blocked, reversed(totals)))
     book.know("progress.blocked_lines", len(blocked), "log", Confidence.HIGH, [_evidence(e) for e in blocked[:2]])
     start = [e for e in events if isinstance(e, _START)]
-    came_after = any(isinstance(e, _SERVES) for e in events)
+    came_after = any(isinstance(e, (*_SERVES, Ready)) for e in events)
     proof = [_evidence(start[-1])] if start else []
     book.know("startup.unfinished", bool(start) and not came_after, "log", Confidence.MEDIUM, proof)
     waits = _unanswered(events)

@@ -2,7 +2,8 @@
 
     000001/              a closed part: one Parquet file for each table
     000002.bwlog         the part that is being written, or one that nobody has turned into Parquet
-    000003.tmp/          what a converter left that was ended; never read
+    000003.tmp/          a folder that a converter is making, or left when it was ended; never read
+    lock, convert.lock   held by the one recorder, and by the one converter
 
 Numbers go on over sessions and are never used twice. A part is either of the two forms: the file goes away after the
 folder has got its name, so when both are there the folder counts.
@@ -91,15 +92,6 @@ def remove(part: Part) -> None:
             shutil.rmtree(part.path)
     except OSError as error:
         raise SourceError(f"{part.path}: {error.strerror or error}") from error
-
-
-def sweep(folder: Path) -> None:
-    """Remove what ended converters left, and append-only files whose Parquet form is there."""
-    for path in folder.glob(f"*{UNFINISHED_SUFFIX}"):
-        shutil.rmtree(path, ignore_errors=True)
-    for part in parts_of(folder):
-        if not part.is_log:
-            log_path(folder, part.number).unlink(missing_ok=True)
 
 
 def free_bytes(folder: Path) -> int:

@@ -1,15 +1,32 @@
-"""One writer for a recording's folder."""
+"""One recorder and one converter for a recording's folder."""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
-from bubblewatch.model.errors import UsageError
+from bubblewatch.model.errors import SourceError, UsageError
 
 _NAME = "lock"
+_CONVERT = "convert.lock"
+
+
+@contextlib.contextmanager
+def only_converter(folder: Path) -> Iterator[None]:
+    """Nobody else converts parts of this folder meanwhile: waits for whoever does. SourceError when it is gone."""
+    try:
+        file = os.open(folder / _CONVERT, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    except OSError as error:
+        raise SourceError(f"{folder}: {error.strerror or error}") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
 
 
 class FolderLock:

@@ -10,6 +10,9 @@ from bubblewatch.model.errors import AccessDenied, SourceError, SourceUnavailabl
 TIMEOUT_S = 90
 """Longest wait for one call, in seconds: a start may take a minute, while NVML initialises its GPUs."""
 
+LOG_TIMEOUT_S = 20
+"""Longest wait for the lines of a unit, in seconds: a cold journal of some GiB takes several."""
+
 
 def systemctl(*words: str) -> str:
     """What `systemctl WORDS` prints.
@@ -46,3 +49,19 @@ def properties(unit: str, names: Sequence[str]) -> Mapping[str, str]:
     printed = systemctl("show", unit, f"--property={','.join(names)}")
     pairs = (line.partition("=") for line in printed.splitlines())
     return {name: value for name, _, value in pairs}
+
+
+def unit_log(unit: str, lines: int) -> str:
+    """The newest lines of a unit as journalctl prints them. Raises SourceUnavailable when there are none to be had."""
+    command = ["journalctl", "--unit", unit, "--lines", str(lines), "--no-pager", "--quiet", "--output=short-iso"]
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed program, arguments without a shell
+            command, capture_output=True, text=True, errors="replace", timeout=LOG_TIMEOUT_S, check=False
+        )
+    except FileNotFoundError as error:
+        raise SourceUnavailable("there is no journalctl on this machine") from error
+    except subprocess.TimeoutExpired as error:
+        raise SourceUnavailable(f"journalctl did not answer within {LOG_TIMEOUT_S} s") from error
+    if not done.stdout.strip():
+        raise SourceUnavailable(f"the journal has no lines of {unit} that this user may read")
+    return done.stdout

@@ -119,7 +119,7 @@ def verdict_words(view: TargetView) -> tuple[Span, Line]:
     loud = [finding for finding in findings if finding.is_loud]
     label, ink = words.ANSWERS[view.answer]
     if view.answer is not Answer.FINDINGS and loud and all(f.state is State.PENDING for f in loud):
-        return Span(" WATCHING ", Ink.BADGE_NEUTRAL), line(f"{loud[0].summary}: not yet for long enough to say so")
+        return Span(" WATCHING ", Ink.BADGE_NEUTRAL), line(f"{loud[0].summary.rstrip('.')} (not yet for long enough)")
     match view.answer:
         case Answer.FINDINGS if loud:
             return _of_findings(loud, label, ink)

@@ -142,3 +142,7 @@ def test_a_stated_split_is_not_touched() -> None:
     stated = Facts(pp=2, tp=4, dp=1)
     assert placed(evidence(stated, 1)) == stated
     assert placed(replace(evidence(stated, 1), events=(DecodeStep(at(0)),))) == stated
+
+
+def test_a_server_that_said_it_is_ready_has_finished_its_start() -> None:
+    assert standstill(Starting(at(0)), Ready(at(9))).value("startup.unfinished") is False

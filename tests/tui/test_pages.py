@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bubblewatch.app.rules import rules_in_force
+from bubblewatch.model.findings import Answer, State
 from bubblewatch.runtime.feed import ScreenFeed
 from bubblewatch.tui.draw import draw
 from bubblewatch.tui.glyphs import ASCII, BLOCKS
@@ -154,6 +155,17 @@ def test_the_doctor_names_what_mends_a_source_and_what_is_lost_without_it() -> N
 def test_blindness_is_never_shown_as_health() -> None:
     said = text(scene_of(feeds.ALL["cannot judge"]()))
     assert "CANNOT JUDGE" in said.splitlines()[1]
+    assert "HEALTHY" not in said
+
+
+def test_findings_that_do_not_fire_yet_are_neither_health_nor_alarm() -> None:
+    feed = feeds.story()
+    view = feed.snapshot.views[0]
+    pending = tuple(replace(one, state=State.PENDING) for one in view.findings)
+    young = replace(view, answer=Answer.HEALTHY, findings=pending)
+    said = text(scene_of(replace(feed, snapshot=replace(feed.snapshot, views=(young,)))))
+    assert "WATCHING" in said.splitlines()[1]
+    assert "Decode CUDA graphs are off (not yet for long enough)" in said.splitlines()[1]
     assert "HEALTHY" not in said
 
 
