@@ -58,6 +58,11 @@ bench: ## the benchmarks, printed
 	@$(SETUP) test
 	@if [ -e tests/bench/__main__.py ]; then $(PY) -m tests.bench $(ARGS); else echo "there are no benchmarks in tests/bench yet"; fi
 
+.PHONY: fuzz
+fuzz: ## every parser of foreign text, with many more examples than the tests (EXAMPLES=number for each)
+	@$(SETUP) test
+	FUZZ_EXAMPLES=$(or $(EXAMPLES),5000) $(PY) -m pytest -n $(JOBS) tests/fuzz $(ARGS)
+
 .PHONY: constraints
 constraints: ## write constraints.txt anew from the newest releases that pyproject.toml allows
 	@$(SETUP) test

@@ -181,7 +181,7 @@ case $TARGET in
 demo)
   install_missing
   make_venv
-  install_python_packages demo --editable .
+  install_python_packages demo --editable '.[tui]'
   ;;
 test)
   look_for_test_needs
@@ -189,13 +189,13 @@ test)
   unpack prometheus prometheus promtool
   unpack prometheus-alertmanager prometheus-alertmanager
   make_venv
-  install_python_packages test --editable '.[journal,report]' --group test
+  install_python_packages test --editable '.[all]' --group test
   ;;
 check)
   install_missing
   unpack prometheus prometheus promtool
   make_venv
-  install_python_packages check --editable . --group lint
+  install_python_packages check --editable '.[tui,report]' --group lint
   ;;
 *) die "unknown target '$TARGET': demo, test or check" ;;
 esac

@@ -262,7 +262,7 @@ def _store(options: DaemonOptions, config: Config, manager: ServiceManager, cloc
 def _recording(options: DaemonOptions, config: Config, manager: ServiceManager, clock: Clock) -> Recording | None:
     """Where what is seen is recorded; None when that is switched off or no place for it is known.
 
-    A folder that was named must do; that beside the state is left alone when it does not, so that we watch all the same.
+    A folder that was named must do; that beside the state is left alone when it does not, so that we watch anyway.
     """
     state = config.state_folder or manager.state_folder
     folder = config.record_folder or (f"{state}/recording" if state is not None else None)

@@ -53,12 +53,11 @@ class Compactor:
         self._waiting: list[Path] = []
         self._child: subprocess.Popen[bytes] | None = None
 
-    def add(self, log_path: Path) -> None:
-        """Take this part as soon as the one before it is done; does not wait."""
-        self._waiting.append(log_path)
-        if self._child is not None and self._child.poll() is None:
-            return
-        self._start()
+    def add(self, *log_paths: Path) -> None:
+        """Take these parts, after those that are at work; does not wait."""
+        self._waiting += log_paths
+        if self._waiting and (self._child is None or self._child.poll() is not None):
+            self._start()
 
     def _start(self) -> None:
         paths, self._waiting = self._waiting, []
@@ -126,8 +125,7 @@ class Recording:
         add = None
         if self._compactor is not None:
             add = self._compactor.add
-            for log_path in folder.glob(f"*{LOG_SUFFIX}"):  # nobody else records here: they are all closed
-                add(log_path)
+            add(*sorted(folder.glob(f"*{LOG_SUFFIX}")))  # nobody else records here: they are all closed
         self.recorder = FlightRecorder(folder, clock, begin, bounds, add)
 
     def close(self) -> None:
@@ -194,6 +192,8 @@ def record_live(options: LiveOptions, rules: Sequence[Rule], folder: Path, progr
                 snapshot = watcher.tick()
         except KeyboardInterrupt:
             interrupted = True
+        if progress is not None and progress.isatty():
+            progress.write("\r\x1b[K")
         _check(recording)
     return Recorded(snapshot, folder, snapshot.watched_s, _size_bytes(folder), interrupted)
 

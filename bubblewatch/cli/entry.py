@@ -54,6 +54,7 @@ def cli() -> None:
       bubblewatch audit        judge a launch before it runs
       bubblewatch top          the dashboard
       bubblewatch run          the daemon: /metrics on 127.0.0.1:9736
+      bubblewatch compare      did the change help? two recordings side by side
     """
 
 

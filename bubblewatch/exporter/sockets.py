@@ -17,7 +17,8 @@ DEFAULT_HOST = "127.0.0.1"
 """Only this machine: what is served tells how models are run here."""
 
 BACKLOG = 1024
-"""Connections that may wait to be accepted: scrapers, a few people, and room for a flood, which is shed as it is accepted."""
+"""Connections that may wait to be accepted: scrapers, a few people, and room for a flood, which is shed as it is
+accepted."""
 
 MOST_CONNECTIONS = 256
 """Connections open at once on one address. Above it the oldest is closed: an idle one is, so a flood of connections

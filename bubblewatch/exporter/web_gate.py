@@ -63,7 +63,8 @@ class Gate:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        if scope["type"] != "http":  # no web sockets here; hypercorn answers 403
+        if scope["type"] != "http":
+            await send({"type": "websocket.close"})  # before it was accepted: the server answers 403
             return
         refusal = await self._refusal(Headers(scope=scope), is_local=scope.get("client") is None)
         await (refusal or self._app)(scope, receive, send)

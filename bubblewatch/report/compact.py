@@ -19,6 +19,7 @@ NICENESS = 10
 def main(arguments: list[str]) -> int:
     """Turn each file; 0 when all were, 1 with a line for each that was not."""
     os.nice(NICENESS)
+    os.umask(0o027)  # launches and log lines are in it
     failed = 0
     for argument in arguments:
         try:

@@ -15,7 +15,7 @@ from bubblewatch.sources.recording_folder import (
     table_folder,
 )
 from bubblewatch.sources.recording_lock import only_converter
-from bubblewatch.sources.recording_log import read_log
+from bubblewatch.sources.recording_log import read_frames, read_log
 from bubblewatch.sources.recording_records import SCHEMA, Begin, Record
 
 MISSING = "install the extra: pip install 'bubblewatch[report]'"
@@ -28,8 +28,8 @@ def read_records(folder: Path) -> Iterator[Record]:
 
 
 def part_records(part: Part) -> Iterator[Record]:
-    """The records of one part."""
-    for record in read_log(part.path) if part.is_log else _from_tables(part):
+    """The records of one part. A part that is turned into Parquet meanwhile is read in the form it then has."""
+    for record in _from_log(part) if part.is_log else _from_tables(part.path):
         if isinstance(record, Begin) and record.schema > SCHEMA:
             raise UsageError(
                 f"{part.path} was written by bubblewatch {record.program}, in a form that this version cannot read",
@@ -38,12 +38,24 @@ def part_records(part: Part) -> Iterator[Record]:
         yield record
 
 
-def _from_tables(part: Part) -> Iterator[Record]:
+def _from_log(part: Part) -> Iterator[Record]:
+    try:
+        file = part.path.open("rb")
+    except FileNotFoundError:
+        yield from _from_tables(table_folder(part.path.parent, part.number))
+        return
+    except OSError as error:
+        raise UsageError(f"{part.path}: {error.strerror or error}") from error
+    with file:
+        yield from read_frames(file, str(part.path))
+
+
+def _from_tables(folder: Path) -> Iterator[Record]:
     try:
         from bubblewatch.report.recording_tables import read_part  # noqa: PLC0415  pyarrow is an extra
     except ImportError as error:
-        raise UsageError(f"{part.path} is Parquet, and pyarrow is not installed", MISSING) from error
-    return read_part(part.path)
+        raise UsageError(f"{folder} is Parquet, and pyarrow is not installed", MISSING) from error
+    return read_part(folder)
 
 
 def compact(log: Path) -> Path:

@@ -144,7 +144,7 @@ class Watcher:
         return snapshot
 
     def feed(self, snapshot: Snapshot, host: str) -> ScreenFeed:
-        """What a screen shows of `snapshot`, which must be the last one. `host` is the name it gives to this machine."""
+        """What a screen shows of `snapshot`, which must be the last one. `host` is how it calls this machine."""
         telemetry = self._telemetry.window(self._clock.monotonic_ns() - round(SPAN_S * NS))
         lines = (line for server in self.servers for line in server.newest_lines)
         return make_feed(snapshot, telemetry, lines, host)

@@ -37,7 +37,7 @@ class FolderLock:
 
     def __init__(self, folder: Path) -> None:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o750, parents=True, exist_ok=True)
             self._file = os.open(folder / _NAME, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640)
         except OSError as error:
             raise UsageError(f"cannot record into {folder}: {error.strerror or error}", "another --output") from error

@@ -166,6 +166,9 @@ Record = (
 
 _KINDS = frozenset(kind.__struct_config__.tag for kind in Record.__args__)
 
+_BESIDE = frozenset(kind.__struct_config__.tag for kind in (Servers, Found, SignalsSeen, Books, Sources))
+"""Kinds that a replay does without."""
+
 
 class Codec:
     """Records as MessagePack, and back. Belongs to one thread."""
@@ -179,7 +182,9 @@ class Codec:
         return self._encoder.encode(record)
 
     def decode(self, data: bytes) -> Record | None:
-        """The record; None for a kind that this version does not know. SourceError for bytes that are none."""
+        """The record; None for what this version does not know and a replay does not need. SourceError for bytes that
+        are no record.
+        """
         try:
             return self._decoder.decode(data)
         except (msgspec.MsgspecError, ValueError) as error:
@@ -187,7 +192,7 @@ class Codec:
                 kind = msgspec.msgpack.decode(data)["type"]
             except (msgspec.MsgspecError, ValueError, KeyError, TypeError):
                 kind = None
-            if isinstance(kind, str) and kind not in _KINDS:
+            if isinstance(kind, str) and (kind not in _KINDS or kind in _BESIDE):
                 return None
             raise SourceError(f"a record cannot be read: {error}") from error
 

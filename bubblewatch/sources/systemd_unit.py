@@ -69,6 +69,8 @@ def _service_entries(text: str, path: str, unit: str) -> Iterator[Entry]:
 def _drop_ins(unit: Path) -> list[Path]:
     """Drop-in files of a unit and of its template, by name; of two with one name the more specific counts."""
     found: dict[str, Path] = {}
+    if not unit.name:  # a unit's text given as the command itself
+        return []
     template = re.sub(r"@[^@]*(\.\w+)$", r"@\1", unit.name)
     for folder in dict.fromkeys((template, unit.name)):
         for path in sorted(unit.with_name(f"{folder}.d").glob("*.conf")):
@@ -183,12 +185,16 @@ def state_from_show(text: str, name: str) -> UnitState:
         active=values.get("ActiveState", "unknown"),
         sub=values.get("SubState", ""),
         result=values.get("Result", ""),
-        main_pid=int(values.get("MainPID") or 0) or None,
-        restarts=int(values["NRestarts"]) if values.get("NRestarts", "").isdigit() else None,
+        main_pid=_count(values.get("MainPID", "")) or None,
+        restarts=_count(values.get("NRestarts", "")),
         fragment=values.get("FragmentPath") or None,
         drop_ins=tuple(values.get("DropInPaths", "").split()),
         launch=_loaded_launch(values, name),
     )
+
+
+def _count(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
 
 
 def _loaded_launch(values: Mapping[str, str], name: str) -> Launch | None:

@@ -26,7 +26,7 @@ class SheetView(Widget, can_focus=False):
         super().__init__(id=id)
         self._when_resized = on_resize
         self._sheet = Sheet(())
-        self._styles: Mapping[Ink, Style] = {}
+        self._styles: Mapping[Ink, Style] = dict.fromkeys(Ink, Style.null())
         self._ascii = False
         self._top = 0
         self._follows = True
@@ -99,7 +99,7 @@ class SheetView(Widget, can_focus=False):
 
     def render_line(self, y: int) -> Strip:
         """One row of the screen."""
-        width, plain = self.size.width, self._styles.get(Ink.PLAIN, Style())
+        width, plain = self.size.width, self._styles[Ink.PLAIN]
         one = self._at(y)
         return Strip.blank(width, plain) if one is None else self._strip(one).adjust_cell_length(width, plain)
 
@@ -111,7 +111,7 @@ class SheetView(Widget, can_focus=False):
     def _strip(self, one: Line) -> Strip:
         segments: list[Segment] = []
         for span in one:
-            style = self._styles.get(span.ink, Style())
+            style = self._styles[span.ink]
             if span.action:
                 style += Style.from_meta({"@click": f"app.{span.action}" + ("" if "(" in span.action else "()")})
             text = ascii_only(span.text.replace(CUT, "~").replace("›", ">")) if self._ascii else span.text

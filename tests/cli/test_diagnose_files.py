@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.nvml_shim import shim
+
 LAUNCH = (
     "python -m sglang.launch_server --model-path /models/k26 --pp-size 8 --disable-cuda-graph "
     "--max-running-requests 64 --api-key sk-planted-secret-0123456789"
@@ -163,6 +165,16 @@ def test_unavailable_cells_are_missing_and_not_zero(files: Path) -> None:
     duty = doc["signals"]["server:sglang"]["duty.median"]
     assert duty["value"] is None
     assert duty["reason"]
+
+
+def test_a_library_without_a_driver_is_told_from_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in shim.environment(shim.build(), init_code=9).items():
+        monkeypatch.setenv(name, value)
+    code, doc = document("--seconds", "1", "--unit", "no-such.service")
+    assert code == 3
+    nvml = next(source for source in doc["sources"] if source["name"] == "nvml")
+    assert "Driver Not Loaded" in nvml["detail"]
+    assert "modprobe nvidia" in nvml["mend"]
 
 
 def test_without_nvml_library_the_answer_says_so(tmp_path: Path) -> None:

@@ -30,6 +30,20 @@ def test_the_story(tmp_path: Path) -> None:
     assert (server["kind"], server["version"], server["unit"]) == ("sglang", "0.5.10", "sglang.service")
 
 
+def test_secrets_of_command_environment_and_log_appear_nowhere(tmp_path: Path) -> None:
+    secrets = ["sk-planted-in-argv-0123456789", "hf_plantedinenvironmentabcdefgh", "planted-in-the-log-0123456789"]
+    leaky = sglang(
+        "pp8-story",
+        more_argv=["--api-key", secrets[0]],
+        environment={"HF_TOKEN": secrets[1], "SGLANG_API_KEY": secrets[1]},
+        says=[f"[2026-01-01 00:00:00] Receive: headers={{'authorization': 'Bearer {secrets[2]}'}}"],
+    )
+    done = on_a_host(tmp_path, [leaky], "--unit", "sglang", "--seconds", "6")
+    assert done.code == 1
+    assert "--api-key" in done.text
+    assert not [secret for secret in secrets if secret in done.text]
+
+
 def test_a_version_without_depth_never_hears_of_it(tmp_path: Path) -> None:
     old = sglang("pp8-story", version="0.5.6", drop=r"pp_async_batch_depth=\d+, ")
     done = on_a_host(tmp_path, [old], "--unit", "sglang", "--seconds", "10")

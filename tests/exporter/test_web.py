@@ -1,4 +1,4 @@
-"""Who may ask and how: certificates, users, tokens, names, sockets, and what a flood of connections does to a scrape."""
+"""Who may ask and how: certificates, users, tokens, names, sockets; and what a flood of connections does to scrapes."""
 
 from __future__ import annotations
 
@@ -97,7 +97,8 @@ def test_tls_by_the_file_of_prometheus_exporters(certificate: Path) -> None:
         with pytest.raises(httpx.HTTPError):
             httpx.get(f"http://localhost:{server.port}/-/ready")
         old = ssl.create_default_context(cafile=str(certificate / "cert.pem"))
-        old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_1
+        with pytest.deprecated_call():
+            old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_1
         with pytest.raises(httpx.HTTPError):
             httpx.get(f"https://localhost:{server.port}/", verify=old)
 

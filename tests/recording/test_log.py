@@ -80,12 +80,24 @@ class _Later(msgspec.Struct, tag="later"):
     value: int
 
 
+class _LaterSources(msgspec.Struct, tag="sources"):
+    sources: str
+
+
+class _LaterTick(msgspec.Struct, tag="tick"):
+    mono_ns: str
+
+
 def test_kinds_of_a_later_version_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "000001.bwlog"
     writer = LogWriter(path)
-    writer.append([RECORDS[0], _Later(1), RECORDS[2]])  # type: ignore[list-item]  that is the point
-    writer.close()
+    later = [_Later(1), _LaterSources("none")]
+    writer.append([RECORDS[0], *later, RECORDS[2]])  # type: ignore[list-item]  that is the point
     assert list(read_log(path)) == [RECORDS[0], RECORDS[2]]
+    writer.append([_LaterTick("x")])  # type: ignore[list-item]  a replay cannot do without it
+    writer.close()
+    with pytest.raises(SourceError, match="cannot be read"):
+        list(read_log(path))
 
 
 def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:

@@ -142,3 +142,16 @@ def test_converters_of_recorders_that_were_killed_do_not_get_into_each_others_wa
     assert not made.is_log
     after = sorted(map(repr, map(plain, read_records(tmp_path))))
     assert [text for text in after if "SignalsSeen" not in text] == [t for t in before if "SignalsSeen" not in t]
+
+
+def test_a_part_that_is_turned_while_somebody_reads_is_read_all_the_same(
+    tmp_path: Path, rules: tuple[Rule, ...]
+) -> None:
+    record(tmp_path, rules, 3, compact=False)
+    (before_opening,) = parts_of(tmp_path)
+    reading = part_records(before_opening)
+    first = next(reading)
+    compact(before_opening.path)
+    ticks = [r for r in (first, *reading) if isinstance(r, Tick)]
+    assert ticks == [r for r in part_records(before_opening) if isinstance(r, Tick)]
+    assert len(ticks) == 4

@@ -51,6 +51,7 @@ class SimulatedServer:
         tail = config.get("argv_tail") or list(seen.launch.argv[seen.launch.argv.index("sglang.launch_server") + 1 :])
         if "--port" in tail:
             del tail[tail.index("--port") : tail.index("--port") + 2]
+        tail += config.get("more_argv", [])
         self._log = self.host.log(seen.unit or "")
         self._drop = re.compile(config.get("drop", r"(?!)"))
         pipe = [sys.executable, str(EMITTER), config["unit"], "cat"]
@@ -64,11 +65,15 @@ class SimulatedServer:
             clients=clients,
             titles=[seen.workers[uuid] for uuid in sorted(seen.workers)][: len(self.gpus)],
             stdout=self.emitter.stdin,
+            environment=config.get("environment"),
             cgroup=self.group,
         )
         for line in self._log.read():
             if not WORK.search(line.text):
                 self.server.say(self._drop.sub("", line.text))
+
+        for text in config.get("says", []):
+            self.server.say(text)
 
     def go_on(self) -> None:
         for line in self._log.read():
