@@ -144,13 +144,17 @@ class Health(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SourceHealth:
-    """How one source of evidence fares: `detail` says what was read or why not, `mend` the command that would help."""
+    """How one source of evidence fares: `detail` says what was read or why not, `mend` the command that would help.
+
+    `gaps` are plain sentences on what this source should have had and lost, so that nobody can read it any more.
+    """
 
     name: str
     health: Health
     detail: str = ""
     mend: str = ""
     read_count: int = 0
+    gaps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

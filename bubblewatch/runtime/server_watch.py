@@ -43,6 +43,10 @@ from bubblewatch.signals.failures import is_life
 KEEP_EVENTS_S = 900.0
 """How long events count, in seconds: the diagnosis looks back 15 minutes at the most."""
 
+KEEP_LEAST = 200
+"""Events that are kept however old: the last signs of work before a silence tell how long it lasts. A few of each of
+eight ranks, with the accesses between them."""
+
 MAX_EVENTS = 50_000
 """Bound on the events kept for one server: 15 minutes of eight ranks at seven lines a second."""
 
@@ -237,7 +241,7 @@ class ServerWatch:
             for event in events:
                 self._keep(event)
         oldest = now_ns - round(KEEP_EVENTS_S * NS)
-        while self._events and (at := self._events[0].time_ns) is not None and at < oldest:
+        while len(self._events) > KEEP_LEAST and (at := self._events[0].time_ns) is not None and at < oldest:
             self._events.popleft()
 
     def _keep(self, event: Event) -> None:
@@ -324,6 +328,7 @@ class ServerWatch:
             model=self._model_of(server),
             restarts=sum(at > now_ns - KEEP_EVENTS_S * NS for at in self._starts_ns) or None,
             rate_ratio=self._paces.ratio(self._running),
+            log_gaps=self._log.health().gaps if self._log is not None else (),
         )
 
     def _model_of(self, server: Server) -> ModelShape | None:

@@ -39,7 +39,7 @@ class ServerEvidence:
     `server.gpus` says which GPUs belong to this server. `model` is what its files say of the model, None = not read.
     `taken` are the uuids of GPUs that other servers of the host hold. `restarts` counts new lives of this server in the
     last 15 minutes, None = not counted. `rate_ratio` is the token rate over that of the life before at the same demand,
-    None = cannot be told.
+    None = cannot be told. `log_gaps` are sentences on lines that the log has lost.
     """
 
     server: Server
@@ -58,3 +58,4 @@ class ServerEvidence:
     taken: frozenset[str] = frozenset()
     restarts: int | None = None
     rate_ratio: float | None = None
+    log_gaps: tuple[str, ...] = ()

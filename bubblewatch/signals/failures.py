@@ -28,7 +28,7 @@ OUT_OF_MEMORY = "out-of-memory"
 
 
 def write_failures(book: Notebook, evidence: ServerEvidence) -> None:
-    """Write server.down, server.restarts, failure.oom, log.startup_lost and epoch.rate_ratio."""
+    """Write server.down, server.restarts, failure.oom, log.startup_lost, log.gaps and epoch.rate_ratio."""
     if evidence.rate_ratio is None:
         book.lack("epoch.rate_ratio", "no life before is known with enough work at this demand")
     else:
@@ -47,8 +47,11 @@ def write_failures(book: Notebook, evidence: ServerEvidence) -> None:
         lost = not evidence.birth_complete
         proof = [counted("the log that was read begins after the server's start")] if lost else []
         book.know("log.startup_lost", lost, "log", Confidence.HIGH, proof)
+        told = [counted(gap) for gap in evidence.log_gaps[:3]]
+        book.know("log.gaps", len(evidence.log_gaps), "log", Confidence.HIGH, told)
     else:
         book.lack("log.startup_lost", "no log is read live")
+        book.lack("log.gaps", "no log is read live")
 
 
 def _in_order(events: Sequence[Event]) -> list[Event]:

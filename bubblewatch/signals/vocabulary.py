@@ -211,6 +211,7 @@ _SERVER = (
     Spec("layers.split_ratio", "double", "ratio", "layers of the largest stage over the mean"),
     Spec("log.stats_off", "bool", "", "the server was told not to say what it does"),
     Spec("log.startup_lost", "bool", "", "the lines of its start are gone"),
+    Spec("log.gaps", "int", "", "reasons for which lines in the middle of its log are gone"),
     Spec("sensor.age_s", "double", "s", "age of the newest reading, the largest of a GPU"),
     Spec("sensor.persistence_off", "bool", "", "the driver forgets a GPU whenever nothing has it open"),
 )

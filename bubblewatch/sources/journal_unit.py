@@ -206,7 +206,17 @@ class UnitLog:
 
     def health(self, files: JournalFiles, via: str) -> SourceHealth:
         """How the reading of this unit fares; `via` names the reader."""
-        return SourceHealth("journal", *self._state(files, via), read_count=self.line_count)
+        state = self._state(files, via)
+        return SourceHealth("journal", *state, read_count=self.line_count, gaps=tuple(self._gaps(files)))
+
+    def _gaps(self, files: JournalFiles) -> list[str]:
+        """What is missing for good, in words."""
+        gaps = list(self.notes)
+        if self.dropped_count:
+            gaps.append(f"journald's rate limit dropped {self.dropped_count} lines")
+        if files.damaged:
+            gaps.append(f"journald set {files.damaged} damaged files aside since then, lines of them may be missing")
+        return gaps
 
     def _state(self, files: JournalFiles, via: str) -> tuple[Health, str, str]:
         if self.entry_count == 0 and files.denied:
@@ -222,13 +232,10 @@ class UnitLog:
             return Health.ABSENT, "no journal files on this host, so no journald or no place it writes to", ""
         if self.entry_count == 0:
             return Health.OK, f"{self.unit} has written nothing since then, {via}", ""
-        notes = list(self.notes)
+        notes = self._gaps(files)
         mend = ""
         if self.dropped_count:
-            notes.append(f"journald's rate limit dropped {self.dropped_count} lines")
             mend = f"systemctl edit {self.unit}: LogRateLimitIntervalSec=0 under [Service]"
-        if files.damaged:
-            notes.append(f"journald set {files.damaged} damaged files aside since then, lines of them may be missing")
         if files.denied:
             notes.append(f"{files.denied} of {files.found} journal files may not be read")
         read = f"{self.line_count} lines of {self.unit} {via}"

@@ -90,7 +90,7 @@ class LogFileSource:
         else:
             health = Health.DEGRADED if self._notes else Health.OK
             detail = "; ".join([detail, *self._notes])
-        return SourceHealth("log", health, detail, read_count=self._line_count)
+        return SourceHealth("log", health, detail, read_count=self._line_count, gaps=tuple(self._notes))
 
     def close(self) -> None:
         if self._file is not None:

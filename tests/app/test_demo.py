@@ -1,9 +1,10 @@
 import pytest
 
-from bubblewatch.app.demo import demo_snapshot, scenarios
+from bubblewatch.app.demo import demo_snapshot, scenarios, simulated_watcher
 from bubblewatch.app.rules import rules_in_force
 from bubblewatch.cli.output import exit_code
 from bubblewatch.diagnose.rule import Rule
+from bubblewatch.model.clock import ManualClock
 from bubblewatch.model.findings import Severity, Snapshot
 
 
@@ -63,3 +64,14 @@ def test_with_every_finding_accepted_the_exit_code_is_zero(rules: tuple[Rule, ..
 
 def test_a_scenario_is_the_same_every_time(rules: tuple[Rule, ...]) -> None:
     assert story(rules) == story(rules)
+
+
+def test_a_hung_server_stays_hung_however_long_it_is_watched(rules: tuple[Rule, ...]) -> None:
+    clock = ManualClock()
+    watcher = simulated_watcher(scenarios()["hung"], clock, rules, ())
+    snapshot = watcher.tick()
+    for _ in range(15):
+        clock.sleep(120.0)
+        snapshot = watcher.tick()
+    watcher.close()
+    assert snapshot.findings[0].name == "server-hung"

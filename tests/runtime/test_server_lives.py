@@ -47,6 +47,7 @@ class Host:
     clock: SteppedClock = field(default_factory=SteppedClock)
     running: dict[str, ProcessSeen] = field(default_factory=dict)
     lines: dict[str, list[LogLine]] = field(default_factory=dict)
+    gaps: list[str] = field(default_factory=list)
 
     def start(self, unit: str = "sglang.service", pid: int = 100, argv: tuple[str, ...] = ARGV) -> None:
         launch = Launch(argv, env={}, where=f"pid {pid}")
@@ -71,7 +72,7 @@ class Host:
             telemetry=NullTelemetry(),
             processes=self,
             recognise=registry.recognise,
-            open_log=lambda seen: UnitLines(self.lines.setdefault(seen.unit or "", [])),
+            open_log=lambda seen: UnitLines(self.lines.setdefault(seen.unit or "", []), self.gaps),
             open_endpoint=lambda _seen, _kind: None,
             rules=rules,
             options=WatchOptions(one_shot=False),
@@ -82,8 +83,9 @@ class Host:
 class UnitLines:
     """The lines of one unit as they come."""
 
-    def __init__(self, lines: list[LogLine]) -> None:
+    def __init__(self, lines: list[LogLine], gaps: list[str]) -> None:
         self._lines = lines
+        self._gaps = gaps
         self._read = 0
 
     def read(self) -> Sequence[LogLine]:
@@ -92,7 +94,7 @@ class UnitLines:
         return new
 
     def health(self) -> SourceHealth:
-        return SourceHealth("journal", Health.OK, read_count=self._read)
+        return SourceHealth("journal", Health.OK, read_count=self._read, gaps=tuple(self._gaps))
 
     def close(self) -> None:
         """Nothing is open."""
@@ -235,6 +237,19 @@ def test_a_restart_of_both_drops_the_findings_of_the_life_before(rules: tuple[Ru
     again = host.watcher(rules, memory)
     assert "cuda-graph-disabled" not in {f.name for f in ticks(again, host, 5).findings}
     assert again.memory().servers["sglang"].starts_ns
+
+
+def test_lines_that_were_lost_in_the_middle_are_a_finding_and_never_health(rules: tuple[Rule, ...]) -> None:
+    host = Host()
+    host.start()
+    host.say("[2026-01-01 00:00:00] server_args=ServerArgs(model_path='m', tp_size=8)", READY)
+    watcher = host.watcher(rules)
+    assert "evidence-lost" not in firing(ticks(watcher, host, 3))
+    host.gaps.append("journald's rate limit dropped 4711 lines")
+
+    snapshot = ticks(watcher, host, 3)
+    (lost,) = [f for f in snapshot.findings if f.name == "evidence-lost"]
+    assert any("4711" in e.text for e in lost.evidence)
 
 
 def decode(host: Host, watcher: Watcher, seconds: int, rate: float, running: int = 8) -> Snapshot:
