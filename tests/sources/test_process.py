@@ -108,7 +108,10 @@ def test_a_pid_leads_to_its_server(server, member):
 
 
 def test_a_pid_without_a_server_leads_to_none(server):
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+    waits = [sys.executable, "-c", "print(flush=True); input()"]
+    with subprocess.Popen(waits, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()  # a process that has only just begun to exec has no command line yet
         assert processes(server).by_pid(other.pid) is None
         other.communicate(b"\n")
 
