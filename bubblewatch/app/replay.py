@@ -24,6 +24,13 @@ LAST_S = 900.0
 """How much of a recording is judged anew when nothing else is asked, in seconds before its end: what a diagnosis looks
 back."""
 
+LEAD_S = 60.0
+"""Seconds before the longest time that a finding must stand in which every tick is judged: with them a finding is as
+old at the end as it was."""
+
+SPARSE_S = 10.0
+"""Seconds between two judgements before that: what adds up over time, such as the pace of a life, wants some."""
+
 
 @dataclass(frozen=True, slots=True)
 class Session:
@@ -99,9 +106,15 @@ def span_of(since: str | None, until: str | None, now_ns: int) -> Span:
 
 
 def replay_all(
-    session: Session, span: Span, rules: Sequence[Rule], ignore: Sequence[str] = (), *, one_shot: bool | None = None
+    session: Session,
+    span: Span,
+    rules: Sequence[Rule],
+    ignore: Sequence[str] = (),
+    *,
+    one_shot: bool | None = None,
+    is_judged: Callable[[Tick], bool] = lambda _tick: True,
 ) -> Iterator[tuple[Watcher, Snapshot]]:
-    """Every picture of a session within the span, judged by these rules."""
+    """The pictures of a session within the span at the ticks that are to be judged, by these rules."""
 
     def make_watcher(host: ReplayHost) -> Watcher:
         return Watcher(
@@ -120,7 +133,7 @@ def replay_all(
             ),
         )
 
-    return replay(ReplayHost(), moments(session, span), make_watcher, span.from_ns)
+    return replay(ReplayHost(), moments(session, span), make_watcher, span.from_ns, is_judged)
 
 
 def replay_recording(
@@ -131,13 +144,26 @@ def replay_recording(
     Raises UsageError for what is no recording or holds nothing there.
     """
     session = session_at(folder, span.until_ns)
+    end_ns = last_tick_ns(session)
+    end_ns = end_ns if span.until_ns is None else min(end_ns, span.until_ns)
     if span.from_ns is None:
-        end_ns = last_tick_ns(session)
-        end_ns = end_ns if span.until_ns is None else min(end_ns, span.until_ns)
         begin_ns = end_ns - round(LAST_S * NS)
         span = Span(begin_ns if begin_ns > session.starts_ns[0] else None, end_ns)
+    lives = not (session.begin.one_shot if one_shot is None else one_shot)
+    lifetime_s = max((rule.for_s for rule in rules), default=0.0) + LEAD_S if lives else 0.0
+    judged_ns = end_ns - round(lifetime_s * NS)
     snapshot = None
-    for _, picture in replay_all(session, span, rules, ignore, one_shot=one_shot):
+    seen_ns: int | None = None
+
+    def is_judged(tick: Tick) -> bool:
+        nonlocal seen_ns
+        is_due = seen_ns is None or tick.wall_ns - seen_ns >= round(SPARSE_S * NS)
+        if tick.wall_ns < judged_ns and not is_due:
+            return False
+        seen_ns = tick.wall_ns
+        return True
+
+    for _, picture in replay_all(session, span, rules, ignore, one_shot=one_shot, is_judged=is_judged):
         snapshot = picture
     if snapshot is None:
         raise UsageError(f"{folder} holds nothing between these times", "bubblewatch report shows what it covers")

@@ -1,4 +1,4 @@
-"""Sockets to listen on: TCP and unix, with a bound on the connections that are open at once."""
+"""Sockets to listen on: TCP and unix."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import errno
 import os
 import socket
 import stat
-import weakref
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from bubblewatch.model.errors import UsageError
 
@@ -17,13 +16,7 @@ DEFAULT_HOST = "127.0.0.1"
 """Only this machine: what is served tells how models are run here."""
 
 BACKLOG = 1024
-"""Connections that may wait to be accepted: scrapers, a few people, and room for a flood, which is shed as it is
-accepted."""
-
-MOST_CONNECTIONS = 256
-"""Connections open at once on one address. Above it the oldest is closed: an idle one is, so a flood of connections
-that say nothing pushes out itself, and a scrape, which takes milliseconds, still gets through. It also keeps file
-descriptors (1024 by default) for the journal and the log files."""
+"""Connections that may wait to be accepted: in a flood a scrape has its place among them."""
 
 UNIX_MODE = 0o660
 """Permissions of a unix socket: its owner and group."""
@@ -45,38 +38,19 @@ def listen_address(text: str) -> tuple[str, int]:
     return host.strip("[]") or DEFAULT_HOST, int(port)
 
 
-class Listener(socket.socket):
-    """A listening socket that keeps at most MOST_CONNECTIONS of its connections open."""
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A socket that listens. It belongs to whoever asked for it."""
 
-    _taken: list[weakref.ref[socket.socket]]
+    socket: socket.socket
 
-    @classmethod
-    def of(cls, bound: socket.socket) -> Self:
-        """Take over the descriptor of `bound`, which must not be used afterwards."""
-        own = cls(fileno=bound.detach())
-        own._taken = []
-        return own
-
-    def accept(self) -> tuple[socket.socket, object]:
-        """As of every socket; may first hang up on the oldest connection."""
-        connection, address = super().accept()
-        self._taken = [one for one in self._taken if (held := one()) is not None and held.fileno() >= 0]
-        self._taken.append(weakref.ref(connection))
-        for _ in range(len(self._taken) - MOST_CONNECTIONS):
-            oldest = self._taken.pop(0)()
-            if oldest is not None:
-                with contextlib.suppress(OSError):  # the other end has hung up already
-                    oldest.shutdown(socket.SHUT_RDWR)
-        return connection, address
-
-    @property
-    def url(self) -> str:
-        """Where it is reached, without a slash at the end; `{scheme}` stands for http or https."""
-        name = self.getsockname()
+    def url(self, scheme: str) -> str:
+        """Where it is reached, without a slash at the end."""
+        name = self.socket.getsockname()
         if isinstance(name, str):
             return f"{UNIX_PREFIX}{name}"
         host, port = name[:2]
-        return f"{{scheme}}://[{host}]:{port}" if ":" in host else f"{{scheme}}://{host}:{port}"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def listen(address: str) -> Listener:
@@ -132,4 +106,5 @@ def _listening(bound: socket.socket, address: tuple[object, ...] | str, place: s
         bound.close()
         what = error.strerror or str(error)  # a path that is too long has no error number
         raise UsageError(f"Cannot listen on {place}: {what}", _HINTS.get(error.errno or 0)) from error
-    return Listener.of(bound)
+    bound.setblocking(False)
+    return Listener(bound)

@@ -23,7 +23,7 @@ Columns (`time` is always a UTC timestamp; what was not known is NA):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -67,11 +67,14 @@ class RecordingFrames:
         self._until_ns = until_ns
         self._parts = recording_parts(folder)
 
-    def parts(self, *names: str) -> Iterator[PartFrames]:
-        """Each part that has something of the span, with these tables besides `ticks` and `records`."""
+    def parts(self, *names: str, fields: Collection[str] | None = None) -> Iterator[PartFrames]:
+        """Each part that has something of the span, with these tables besides `ticks` and `records`.
+
+        `fields` are those of readings that are wanted, None = all; others may come all the same.
+        """
         session = ""
         for part in self._parts:
-            opened = _open(part, names, session)
+            opened = _open(part, names, session, fields)
             if opened is None:
                 continue
             session = opened.session
@@ -215,11 +218,11 @@ def readings_of(part: PartFrames) -> pd.DataFrame:
     return pd.DataFrame(columns or {"time": pd.to_datetime([], utc=True), "gpu": []})
 
 
-def _open(part: Part, names: Sequence[str], session: str) -> PartFrames | None:
+def _open(part: Part, names: Sequence[str], session: str, fields: Collection[str] | None) -> PartFrames | None:
     if part.is_log:
         tables = to_tables(part_records(part))
     else:
-        tables = {name: read_table(part.path, name) for name in ("ticks", "records", *names)}
+        tables = {name: read_table(part.path, name, fields) for name in ("ticks", "records", *names)}
     ticks = tables["ticks"]
     if not ticks.num_rows:
         return None

@@ -16,7 +16,7 @@ A field's column is named `<field>_x10000` and holds whole ten-thousandths when 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,7 @@ TABLES = ("ticks", "readings", "lines", "signals", "records")
 LEVEL = 9
 """Of zstd: a third smaller than level 3 for readings, and an hour of eight GPUs still takes a few seconds."""
 
+_KEYS = ("tick", "gpu", "time_ns")
 _LINE_FIELDS = ("time_ns", "time_exact", "source", "unit", "pid", "cursor", "number", "text")
 _LINES = pa.schema(
     [
@@ -171,7 +172,8 @@ def _scaled(field: str, values: NDArray[np.float64]) -> tuple[str, NDArray[Any]]
     if not np.all(np.abs(known) < 1e14):
         return field, values
     numbers = np.rint(known * SCALE).astype(np.int64)
-    if not np.array_equal(numbers / SCALE, known):
+    is_exact = np.array_equal(numbers / SCALE, known) and not np.signbit(known[known == 0]).any()
+    if not is_exact:
         return field, values
     return f"{field}_x{SCALE}", np.where(unsaid, NOT_SAID, numbers)
 
@@ -191,11 +193,15 @@ def write_part(tables: Mapping[str, pa.Table], folder: Path) -> None:
         )
 
 
-def read_table(folder: Path, name: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """One table of a part. Raises SourceError when it cannot be read."""
+def read_table(folder: Path, name: str, fields: Collection[str] | None = None) -> pa.Table:
+    """One table of a part, of readings only these fields. Raises SourceError when it cannot be read."""
     path = folder / f"{name}.parquet"
     try:
-        return pq.read_table(path, columns=None if columns is None else list(columns))
+        columns = None
+        if name == "readings" and fields is not None:
+            there = pq.read_schema(path).names
+            columns = [c for c in there if c in _KEYS or c.removesuffix(f"_x{SCALE}") in fields]
+        return pq.read_table(path, columns=columns)
     except (OSError, pa.ArrowException) as error:
         raise SourceError(f"{path} cannot be read: {error}") from error
 

@@ -55,7 +55,7 @@ def timeline(frames: RecordingFrames, start_ns: int, end_ns: int) -> Timeline:
     count = max(int(span_s // step_s), 1)
     edges_ns = start_ns + np.arange(count + 1, dtype=np.int64) * round(step_s * 1e9)
     sums: dict[tuple[str, str], _Sum] = defaultdict(lambda: _Sum(np.zeros(count), np.zeros(count)))
-    for part in frames.parts("readings"):
+    for part in frames.parts("readings", fields=FIELDS):
         frame = readings_of(part)
         if not len(frame):
             continue

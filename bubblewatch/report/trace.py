@@ -17,14 +17,11 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
 
 from bubblewatch.model.findings import State
 from bubblewatch.model.logs import (
-    Access,
-    DecodeStep,
     Event,
     Failure,
     GraphCaptured,
     GraphOff,
     LogLine,
-    PrefillStep,
     Ready,
     Retraction,
     Starting,
@@ -41,6 +38,7 @@ _BUSY, _LOW = 0.5, 0.1
 """Share of a step from which a stage is shown as busy, and as hardly at work."""
 
 _INSTANTS = (Failure, GraphCaptured, GraphOff, Ready, Retraction, Starting)
+_NO_NUMBERS = str.maketrans("", "", "0123456789.")
 _TEXT = 300
 """Characters of a log line or summary in an instant."""
 
@@ -171,11 +169,14 @@ def _findings(made: _Trace, frames: RecordingFrames, tracks: dict[str, int]) -> 
 def _events(frames: RecordingFrames, shown: Summary) -> Iterator[tuple[str, int, Event]]:
     """What the log said beside its regular lines: starts, failures, captures, retractions."""
     kinds = {server.key: registry.by_name(server.kind) for server in shown.servers}
+    dull: set[tuple[str, str]] = set()  # lines that differ only in their numbers mean the same kind of thing
     for row in frames.lines().itertuples(index=False):
-        kind = kinds.get(str(row.stream))
-        if kind is None:
+        stream, text = str(row.stream), str(row.text)
+        kind, shape = kinds.get(stream), (stream, text.translate(_NO_NUMBERS))
+        if kind is None or shape in dull:
             continue
         time_ns = row.time.value
-        for event in kind.parse(LogLine(str(row.text), time_ns)):
-            if isinstance(event, _INSTANTS) and not isinstance(event, Access | DecodeStep | PrefillStep):
-                yield str(row.stream), time_ns, event
+        events = [event for event in kind.parse(LogLine(text, time_ns)) if isinstance(event, _INSTANTS)]
+        if not events:
+            dull.add(shape)
+        yield from ((stream, time_ns, event) for event in events)

@@ -246,9 +246,11 @@ def replay(
     moments: Iterable[tuple[Sequence[Record], Tick]],
     make_watcher: Callable[[ReplayHost], Watcher],
     from_ns: int | None = None,
+    is_judged: Callable[[Tick], bool] = lambda _tick: True,
 ) -> Iterator[tuple[Watcher, Snapshot]]:
     """What a watcher says at each tick of one session from `from_ns` (wall time) on; ticks before that only fill its
-    sources. The watcher is made at the first tick that counts, and closed at the end.
+    sources. At ticks that are not to be judged it only reads. The watcher is made at the first tick that counts, and
+    closed at the end.
     """
     watcher: Watcher | None = None
     begin: Begin | None = None
@@ -267,7 +269,10 @@ def replay(
                     host.clock.move(tick.mono_ns, tick.wall_ns)
                 watcher = make_watcher(host)
             host.stand_at(tick)
-            yield watcher, watcher.tick()
+            if is_judged(tick):
+                yield watcher, watcher.tick()
+            else:
+                watcher.look()
     finally:
         if watcher is not None:
             watcher.close()

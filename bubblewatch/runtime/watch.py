@@ -111,8 +111,8 @@ class Watcher:
         self._rules = rules
         self._options = replace(self._options, ignore=tuple(ignore), window_s=window_s)
 
-    def tick(self) -> Snapshot:
-        """Read, judge, and give the picture of this moment."""
+    def look(self) -> tuple[int, int]:
+        """Read every source and judge nothing; gives the monotonic and the wall time. A replay skips judgements so."""
         now_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
         self._follow_clock(wall_ns - now_ns)
         if now_ns >= self._next_scan_ns:
@@ -122,6 +122,11 @@ class Watcher:
                 self._guarded(f"pages of {server.key}", server.ask)
         for server in self._set:
             self._guarded(f"log of {server.key}", partial(server.listen, wall_ns))
+        return now_ns, wall_ns
+
+    def tick(self) -> Snapshot:
+        """Read, judge, and give the picture of this moment."""
+        now_ns, wall_ns = self.look()
         watched_s = (now_ns - self._started_ns) / NS
         window_s = self._options.window_s
         telemetry = self._telemetry.window(now_ns - round(window_s * NS))

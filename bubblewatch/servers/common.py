@@ -111,7 +111,7 @@ COMMON = (
         "nccl-timeout",
         "ollective operation timeout",
         re.compile(r"Watchdog caught collective operation timeout[^\n]{0,120}"),
-        failure("nccl", fatal=True),
+        failure("watchdog", fatal=True),
         "[rank3]:[E718 08:30:21.123456789 ProcessGroupNCCL.cpp:629] [Rank 3] Watchdog caught collective operation "
         "timeout: WorkNCCL(SeqNum=212, OpType=ALLREDUCE, NumelIn=7168, NumelOut=7168, Timeout(ms)=600000) ran for "
         "600013 milliseconds before timing out.",

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from types import MappingProxyType
 
 from bubblewatch.model.clock import NS
@@ -160,7 +160,11 @@ def _timed(line: LogLine, stamp: re.Match[str] | None, own: Mapping[str, str]) -
         return line
     zone = own.get("zone", "+00:00").replace("Z", "+00:00")
     coarse = _nanoseconds(date, own["time"], own.get("fraction", ""), zone)
-    return line if coarse is None else replace(line, time_ns=coarse, time_exact=len(own.get("fraction", "")) >= 3)
+    if coarse is None:
+        return line
+    # As `replace` would, at a third of its cost: this is done for every line that has no time of its transport.
+    exactly = len(own.get("fraction", "")) >= 3
+    return LogLine(line.text, coarse, exactly, line.source, line.unit, line.pid, line.cursor, line.number)
 
 
 NOMINAL_YEAR = 2000
@@ -179,4 +183,4 @@ def _nanoseconds(date: str, time: str, fraction: str, zone: str) -> int | None:
         moment = datetime.fromisoformat(f"{date}T{time}{zone}")
     except ValueError:
         return None
-    return int(moment.astimezone(UTC).timestamp()) * NS + int(fraction.ljust(9, "0")[:9] or 0)
+    return int(moment.timestamp()) * NS + int(fraction.ljust(9, "0")[:9] or 0)

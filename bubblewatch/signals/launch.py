@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bubblewatch.model.logs import Event, GraphCaptured, GraphOff, OverlapOff, PoolSized, Ready
+from bubblewatch.model.logs import DecodeStep, Event, GraphCaptured, GraphOff, OverlapOff, PoolSized, Ready
 from bubblewatch.model.server import Origin, Server, Setting
 from bubblewatch.model.signals import Confidence, Evidence, EvidenceKind
 from bubblewatch.signals.builder import Notebook
@@ -79,7 +79,7 @@ def _write_graphs(book: Notebook, evidence: ServerEvidence, pace: DecodePace) ->
     """CUDA graphs of decode: the lines that say what ran, then what was captured, then the switch."""
     server, facts, events = evidence.server, evidence.facts, evidence.events
     book.know("graphs.exempt", facts.graphs_exempt, "launch", otherwise="the role of this server is not known")
-    captured = [e for e in events if isinstance(e, GraphCaptured) and not e.begin and e.phase == "decode"]
+    captured = _captured(events)
     sizes = [s for e in events if isinstance(e, GraphCaptured) and e.phase == "decode" for s in e.sizes]
     if sizes:
         book.know("graphs.max_batch", max(sizes), "log", Confidence.CERTAIN, [_line(captured[-1])] if captured else [])
@@ -113,6 +113,19 @@ def _write_graphs(book: Notebook, evidence: ServerEvidence, pace: DecodePace) ->
         book.know("graphs.decode_enabled", facts.decode_graphs, "setting", sure, proof)
     else:
         book.lack("graphs.decode_enabled", "neither the launch nor the start-up lines were read")
+
+
+def _captured(events: Sequence[Event]) -> list[GraphCaptured]:
+    """Lines that show that decode graphs exist: an end of the capture, or its begin and then a server that decodes.
+
+    A capture that fails ends the start, so a server that decodes after its begin has captured.
+    """
+    of_decode = [e for e in events if isinstance(e, GraphCaptured) and e.phase == "decode"]
+    ended = [e for e in of_decode if not e.begin]
+    if ended or not of_decode:
+        return ended
+    later = events[events.index(of_decode[-1]) :]
+    return of_decode if any(isinstance(e, DecodeStep | Ready) for e in later) else []
 
 
 def _ready_without_capture(evidence: ServerEvidence) -> Evidence | None:

@@ -8,6 +8,7 @@ from itertools import pairwise, takewhile
 from bubblewatch.model.clock import NS
 from bubblewatch.model.logs import (
     Access,
+    Compiling,
     DecodeStep,
     Event,
     Failure,
@@ -44,6 +45,10 @@ _START = (Starting, SettingsSeen, VersionSeen, PoolSized, GraphCaptured, GraphOf
 
 _SERVES = (DecodeStep, PrefillStep, StatsLine, RequestWork, Idle)
 """What it prints only when it serves."""
+
+SERIES_GAP_S = 60.0
+"""Pause between lines of totals up to which they are one series, in seconds: vLLM prints one in 5 or 10 s while it has
+requests, and a few may be lost."""
 
 SPIN_UTIL = 0.8
 """Utilization from which a GPU counts as held by a kernel."""
@@ -112,7 +117,8 @@ def _unanswered(events: Sequence[Event]) -> list[Failure]:
     The same line is harmless while weights load or kernels compile; there it comes soon after a line of that work.
     """
     waits = [i for i, e in enumerate(events) if isinstance(e, Failure) and e.kind == "shm-wait"]
-    if not waits or any(isinstance(e, _SERVES) for e in events[waits[-1] :]):
+    # A start that goes on after the complaint, or a compiler that reports, was what the engine waited for.
+    if not waits or any(isinstance(e, (*_SERVES, *_START, Compiling)) for e in events[waits[-1] :]):
         return []
     before = [e for e in events[: waits[-1]] if isinstance(e, (*_START, Ready))]
     finished = any(isinstance(e, Ready) or (isinstance(e, GraphCaptured) and not e.begin) for e in before)
@@ -138,22 +144,28 @@ def write_progress(book: Notebook, evidence: ServerEvidence, signs: Activity) ->
     moves = _moves(evidence, signs)
     longest = max((b - a for a, b in pairwise(moves)), default=0) / NS
     book.know("progress.limit_s", max(STALL_MIN_S, STALL_GAPS * longest), "log")
-    if not moves or evidence.now_ns is None:
+    frozen_ns = _frozen_since(evidence.events)
+    since = max([*moves[-1:], *([] if frozen_ns is None else [frozen_ns])], default=None)
+    if since is None or evidence.now_ns is None:
         book.lack("progress.stalled_s", "nothing that was read shows progress, so its end cannot be seen")
         return
     pending = _pending(book, evidence)
     if pending is None:
         book.lack("progress.stalled_s", "nothing says that requests are waiting for an answer")
         return
-    silence = max(evidence.now_ns - moves[-1], 0) / NS
+    silence = max(evidence.now_ns - since, 0) / NS
     sure, fact = pending
     last = Evidence(EvidenceKind.LOG, "log", f"nothing moved for {silence:.0f} s")
     book.know("progress.stalled_s", silence, "log", sure, [last, fact])
 
 
 def _moves(evidence: ServerEvidence, signs: Activity) -> list[int]:
-    """Wall times (ns) at which something moved: a sign of work in the log, or a token counter that grew."""
-    times = list(signs.times_ns)
+    """Wall times (ns) at which something moved: a sign of work in the log, or a token counter that grew.
+
+    A line of totals with requests and no token is a sign of demand, and none of progress: a hung vLLM goes on printing.
+    """
+    lines = (e for e in signs.busy if not (isinstance(e, StatsLine) and _stuck([e])))
+    times = [e.line.time_ns for e in lines if e.line.time_ns is not None]
     for before, after in pairwise(evidence.endpoint):
         tokens = before.generated_tokens, after.generated_tokens
         if tokens[0] is not None and tokens[1] is not None and tokens[1] > tokens[0]:
@@ -190,3 +202,16 @@ def _pending(book: Notebook, evidence: ServerEvidence) -> tuple[Confidence, Evid
 def _stuck(lines: Sequence[StatsLine]) -> bool:
     """Whether every one of these totals shows requests and no token."""
     return all((s.running or s.waiting) and not s.gen_tps and not s.prompt_tps for s in lines)
+
+
+def _frozen_since(events: Sequence[Event]) -> int | None:
+    """Wall time (ns) of the first of the newest lines of totals that all show requests and no token; None without any.
+
+    Only an unbroken series counts: a server that was idle in between prints nothing, and its silence is no standstill.
+    """
+    since: int | None = None
+    for line in reversed([e for e in events if isinstance(e, StatsLine)]):
+        if not _stuck([line]) or line.time_ns is None or (since and since - line.time_ns > SERIES_GAP_S * NS):
+            break
+        since = line.time_ns
+    return since

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from bubblewatch.model.logs import Compiling, DecodeStep, PrefillStep, Ready, StatsLine
+from bubblewatch.model.logs import Compiling, DecodeStep, Event, PrefillStep, Ready, StatsLine
 from bubblewatch.model.signals import Confidence
 from bubblewatch.signals.builder import Notebook
 from bubblewatch.signals.decode import DecodePace
@@ -49,8 +49,9 @@ def _write_mix(book: Notebook, evidence: ServerEvidence, paced: DecodePace) -> N
             book.lack(name, f"{MIN_LINES} lines of steps are needed, some of them decode")
         return
     interval = evidence.facts.decode_log_interval or LOG_INTERVAL
-    share = len(prefills) / (len(prefills) + len(decodes) * interval)
-    text = f"{len(prefills)} prefill steps beside about {len(decodes) * interval} decode steps"
+    between, spans = _between(mine, prefills, decodes)
+    share = between / (between + spans * interval)
+    text = f"{between} prefill steps beside about {spans * interval} decode steps"
     book.know(names[0], share, "log", Confidence.MEDIUM, [counted(text)])
     waiting = [e for e in prefills if e.running]
     if prefills:
@@ -58,6 +59,18 @@ def _write_mix(book: Notebook, evidence: ServerEvidence, paced: DecodePace) -> N
         book.know(names[1], len(waiting) / len(prefills), "log", Confidence.HIGH, [counted(said)])
     else:
         book.know(names[1], 0.0, "log")
+
+
+def _between(mine: Sequence[Event], prefills: Sequence[PrefillStep], decodes: Sequence[DecodeStep]) -> tuple[int, int]:
+    """Prefill steps between the first and the last decode line, and how many intervals of decode steps these span.
+
+    A decode line ends an interval, so the steps before the first one are not in the log. One decode line alone ends the
+    one interval that was seen.
+    """
+    if len(decodes) < 2:
+        return len(prefills), len(decodes)
+    first, last = mine.index(decodes[0]), len(mine) - 1 - mine[::-1].index(decodes[-1])
+    return sum(isinstance(e, PrefillStep) for e in mine[first:last]), len(decodes) - 1
 
 
 def _write_token_mix(book: Notebook, evidence: ServerEvidence) -> None:

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from bubblewatch.model.errors import SourceUnavailable, UsageError
 from bubblewatch.model.server import Launch
-from bubblewatch.sources.env_file import assignments, environment_words
+from bubblewatch.sources.env_file import assignments, read_env_file
 from bubblewatch.sources.launch_scripts import follow
 from bubblewatch.sources.launch_words import Command, launch_from_words, launch_of, likelihood, option_count, unwrap
 from bubblewatch.sources.shell_text import Word
@@ -91,11 +91,18 @@ def _environment(entries: Sequence[Entry]) -> tuple[dict[str, Word], list[str]]:
     for entry in files:
         name = entry.value.strip().removeprefix("-")
         try:
-            own |= assignments(environment_words(read_text(name, "an environment file"), name))
+            own |= read_env_file(name, entry.path)
         except UsageError as error:
-            if not entry.value.strip().startswith("-") or Path(name).exists():
+            if not entry.value.strip().startswith("-") or _is_there(name):
                 notes.append(f"EnvironmentFile of {entry.path}:{entry.line} was not read: {error.what}")
     return own, notes
+
+
+def _is_there(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):  # no path at all: too long, or with a NUL
+        return False
 
 
 def _start_commands(entries: Sequence[Entry], environment: Mapping[str, Word]) -> list[Command]:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from tests.bench import sampling
+from tests.bench import logs, sampling
 
-SECTIONS = {"costs": sampling.costs, "jitter": sampling.jitter, "growth": sampling.growth, "memory": sampling.memory}
+SECTIONS = {
+    "costs": sampling.costs,
+    "jitter": sampling.jitter,
+    "growth": sampling.growth,
+    "memory": sampling.memory,
+    "logs": logs.logs,
+}
 
 
 def main() -> None:

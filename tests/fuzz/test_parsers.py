@@ -216,6 +216,16 @@ def test_every_seed_is_read(target: Target) -> None:
     assert read > 0 or target.name in {"state", "web configuration"}
 
 
+def test_what_was_found_once_stays_mended() -> None:
+    """A unit's text as the command itself; file names that are none; a count that is none."""
+    given_as_command = launch_text.read_launch("[Service]\nExecStart=/usr/bin/python3 -m sglang.launch_server --tp 8\n")
+    assert "--tp" in given_as_command.argv
+    for name in ("/no\0where", "/" + "A" * 5000):
+        text = f"[Service]\nEnvironmentFile={name}\nExecStart=/usr/bin/vllm serve m\n"
+        assert any("was not read" in note for note in unit_launch(text, "a.service").notes)
+    assert state_from_show("Id=a\nMainPID=1a\nNRestarts=²", "a").main_pid is None
+
+
 REQUESTS = (
     "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: application/openmetrics-text; version=1.0.0\r\n\r\n",
     "GET /api/v1/snapshot HTTP/1.1\r\nHost: [::1]:9736\r\nConnection: close\r\n\r\n",
@@ -258,5 +268,6 @@ def test_no_request_brings_the_server_down(server: ServerHandle) -> None:
         assert not answer.startswith(b"HTTP/1.1 500")
 
     run()
+    assert exchange(REQUESTS[3].encode()).startswith(b"HTTP/1.1 403"), "no web sockets here"
     healthy = exchange(b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     assert healthy.startswith(b"HTTP/1.1 200")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bubblewatch.app.demo import scenarios
-from bubblewatch.app.replay import Span, play_recording, replay_recording
+from bubblewatch.app.replay import Span, play_recording, replay_all, replay_recording, session_at
 from bubblewatch.diagnose.rule import Rule
 from bubblewatch.model.clock import NS, ManualClock
 from bubblewatch.model.errors import UsageError
@@ -20,9 +20,11 @@ from tests.support.recordings import STORED, record
 
 
 def said(snapshot: Snapshot) -> dict[str, object]:
-    """The document without the sources, which are the recording then."""
+    """The document without the sources, which are the recording then, and without the number of the picture: a replay
+    makes no more pictures than it needs.
+    """
     document = snapshot_document(snapshot)
-    del document["sources"]
+    del document["sources"], document["sequence"]
     return document
 
 
@@ -104,3 +106,10 @@ def test_what_is_no_recording_is_said_in_one_sentence(tmp_path: Path, rules: tup
         (folder / "holiday.jpg").write_bytes(b"x")
     with pytest.raises(UsageError, match="no folder" if make == "nothing" else "no recording"):
         replay_recording(folder, Span(), rules)
+
+
+@pytest.mark.parametrize("one_shot", [True, False])
+def test_judging_seldom_changes_nothing_at_the_end(story: Path, rules: tuple[Rule, ...], *, one_shot: bool) -> None:
+    every = [picture for _, picture in replay_all(session_at(story, None), Span(), rules, one_shot=one_shot)]
+    assert len(every) == 31
+    assert said(replay_recording(story, Span(), rules, one_shot=one_shot)) == said(every[-1])

@@ -322,3 +322,33 @@ def test_what_was_printed_is_what_is_read(running: int, tps: float, queued: int,
     assert event == DecodeStep(
         event.line, Rank(pp=3), running, queued, float(f"{tps:.2f}"), graph, float(f"{usage:.2f}")
     )
+
+
+def test_the_sizes_of_a_capture_are_read_behind_its_other_words() -> None:
+    """From 0.5.14 on the backend and the tokens per request come before the sizes."""
+    text = (
+        "[2026-08-20 10:02:13 TP0] Capture target decode CUDA graph begin. backend=full, num_tokens_per_bs=1, "
+        "bs=[1, 2, 24, 32], avail mem=21.07 GB"
+    )
+    sizes = [e.sizes for e in SGLang().parse(LogLine(text)) if isinstance(e, GraphCaptured)]
+    assert sizes == [(1, 2, 24, 32)]
+
+
+@pytest.mark.parametrize(
+    ("ending", "rate", "queued"),
+    [
+        ("gen throughput (token/s): 95.60, #queue-req: 4", 95.6, 4),
+        ("gen throughput (token/s): 95.60, #queue-req: 4, ", 95.6, 4),
+        ("gen throughput (token/s): nan, #queue-req: ", None, None),
+        ("gen throughput (token/s): 95.6", 95.6, None),
+        ("gen throughput (token/s): 95.6, #queue-req: ٣", 95.6, None),
+        ("gen throughput (token/s), #queue-req: 4", None, 4),
+    ],
+)
+def test_a_decode_line_that_is_cut_or_odd_gives_what_is_left_of_it(
+    ending: str, rate: float | None, queued: int | None
+) -> None:
+    text = "[2026-04-05 20:02:51 TP0] Decode batch, #running-req: 8, #token: 35785, token usage: 0.27, " + ending
+    (step,) = SGLang().parse(LogLine(text))
+    assert isinstance(step, DecodeStep)
+    assert (step.running, step.kv_usage_ratio, step.gen_tps, step.queued) == (8, 0.27, rate, queued)

@@ -351,3 +351,15 @@ def test_all_arguments_of_older_versions_are_read() -> None:
     assert isinstance(seen, SettingsSeen)
     assert (seen.settings.number("tp_size"), seen.settings.flag("enforce_eager")) == (2, True)
     assert "s3cr3t" not in repr(seen.settings)
+
+
+def test_the_dialect_that_names_the_time_of_an_iteration_and_of_a_token() -> None:
+    """Fields of a release of early 2024: a hung server goes on printing this line."""
+    text = (
+        "INFO 02-01 06:36:05 llm_engine.py:921] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: "
+        "0.0 tokens/s, Max iteration time: 386.7 ms, Avg time/tok:149.4 ms, Running: 35 reqs, Swapped: 0 reqs, "
+        "Pending: 115 reqs, GPU KV cache usage: 99.0%, CPU KV cache usage: 0.0%"
+    )
+    (found,) = KIND.parse(LogLine(text))
+    assert isinstance(found, StatsLine)
+    assert (found.running, found.waiting, found.gen_tps) == (35, 115, 0.0)

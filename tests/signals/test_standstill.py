@@ -5,6 +5,7 @@ import pytest
 from bubblewatch.model.clock import NS
 from bubblewatch.model.findings import Scope
 from bubblewatch.model.logs import (
+    Compiling,
     DecodeStep,
     Event,
     Failure,
@@ -21,10 +22,10 @@ from bubblewatch.model.signals import Confidence, Evidence, EvidenceKind, Signal
 from bubblewatch.model.telemetry import GpuInfo, GpuReading, Telemetry
 from bubblewatch.servers.base import DeviceSplit, Facts
 from bubblewatch.signals.builder import Notebook
-from bubblewatch.signals.demand import write_demand_by_work
+from bubblewatch.signals.demand import activity, write_demand_by_work
 from bubblewatch.signals.evidence import ServerEvidence
 from bubblewatch.signals.placement import placed
-from bubblewatch.signals.progress import write_standstill
+from bubblewatch.signals.progress import write_progress, write_standstill
 
 START = 1_796_000_000 * NS
 
@@ -146,3 +147,42 @@ def test_a_stated_split_is_not_touched() -> None:
 
 def test_a_server_that_said_it_is_ready_has_finished_its_start() -> None:
     assert standstill(Starting(at(0)), Ready(at(9))).value("startup.unfinished") is False
+
+
+@pytest.mark.parametrize("goes_on", [Starting(at(90)), Compiling(at(90)), GraphCaptured(at(90))])
+def test_a_start_that_goes_on_after_the_complaint_takes_it_back(goes_on: Event) -> None:
+    """The compiler reports its 90 s when they are over, so the complaint comes before any line that explains it."""
+    assert standstill(wait(60), goes_on).value("failure.worker_wait") is False
+
+
+def progress(*events: Event) -> Signals:
+    book = Notebook(Scope.SERVER)
+    now = max(e.time_ns for e in events if e.time_ns is not None)
+    evidence = ServerEvidence(Server("vllm", "s"), Facts(), events, True, now_ns=now)
+    write_progress(book, evidence, activity(events))
+    return book.signals()
+
+
+def test_a_hung_server_that_goes_on_printing_totals_does_not_move() -> None:
+    frozen = [totals(10 * i, 4, 6, 0.0) for i in range(1, 20)]
+    assert progress(totals(0, 4, 6, 300.0), *frozen).number("progress.stalled_s") == pytest.approx(180)
+    assert progress(*frozen).number("progress.stalled_s") == pytest.approx(180)
+
+
+def test_tokens_between_two_frozen_lines_start_the_count_anew() -> None:
+    lines = [totals(10 * i, 4, 6, 5.0 if i == 15 else 0.0) for i in range(20)]
+    assert progress(*lines).number("progress.stalled_s") == pytest.approx(30)
+
+
+def test_slow_progress_is_no_standstill() -> None:
+    assert "progress.stalled_s" in progress(*(totals(10 * i, 1, 14, 0.1) for i in range(30))).missing
+
+
+def test_the_silence_of_an_idle_server_before_a_long_prompt_is_no_standstill() -> None:
+    lines = [totals(0, 1, 0, 80.0), totals(1800, 1, 0, 0.0), totals(1810, 1, 0, 0.0)]
+    assert progress(*lines).number("progress.stalled_s") == pytest.approx(10)
+
+
+def test_two_frozen_lines_with_a_long_silence_between_them_are_two_series() -> None:
+    lines = [totals(0, 1, 0, 0.0), totals(1800, 1, 0, 0.0), totals(1810, 1, 0, 0.0)]
+    assert progress(*lines).number("progress.stalled_s") == pytest.approx(10)

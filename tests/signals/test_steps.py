@@ -12,6 +12,13 @@ def test_prefill_steps_print_a_line_each_and_decode_steps_one_in_forty() -> None
     assert found.number("prefill.blocking_ratio") == 1.0
 
 
+def test_steps_before_the_first_decode_line_are_not_in_the_log() -> None:
+    """Two decode lines span one interval of 40 steps, whatever came before the first of them."""
+    found = causes(*(prefill(18) for _ in range(9)), decode(18), *(prefill(18) for _ in range(20)), decode(18))
+    assert found.number("prefill.step_ratio") == pytest.approx(20 / 60)
+    assert causes(decode(18), *(prefill(18) for _ in range(10))).number("prefill.step_ratio") == pytest.approx(10 / 50)
+
+
 def test_the_interval_of_the_launch_counts() -> None:
     facts = Facts(pp=1, tp=1, dp=1, decode_log_interval=10)
     found = causes(*(prefill(18) for _ in range(10)), decode(18), facts=facts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from bubblewatch.model.logs import (
     Compiling,
@@ -44,10 +44,8 @@ _TAG = re.compile(r"(DP|PP|TP)(\d{1,5})")
 QUOTES_USERS = ("Receive: obj=", "Finish: obj=", "Req Time Stats(")
 """How messages begin that carry what users wrote (`--log-requests`): nothing in them is the server's own word."""
 
-_VALUE = re.compile(
-    r"(?:^|, )(?P<key>#?[A-Za-z][^:,]{0,40}): "
-    r"(?P<value>True|False|nan|-?\d{1,15}(?:\.\d{1,12})?)%?(?=,|\s*$)"
-)
+_WHOLE = re.compile(r"[0-9]{1,15}")
+_NUMBER = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,12})?%?")
 
 
 def rank_of(tags: str) -> Rank | None:
@@ -57,24 +55,26 @@ def rank_of(tags: str) -> Rank | None:
 
 
 def _fields(text: str) -> dict[str, str]:
-    return {found["key"]: found["value"] for found in _VALUE.finditer(text)}
+    """`name: value` pairs between commas. A value is looked at where it is asked for: lines come by the thousand."""
+    pairs = [part.partition(": ") for part in text.rstrip(" ,\t\r\n").split(", ")]
+    return {key: value for key, colon, value in pairs if colon}
 
 
 def _whole(fields: Mapping[str, str], key: str) -> int | None:
     text = fields.get(key, "")
-    return int(text) if text.isdigit() else None
+    return int(text) if _WHOLE.fullmatch(text) else None
 
 
-def _number(fields: Mapping[str, str], keys: Iterable[str]) -> float | None:
-    """The largest number under one of `keys`; None when there is none or it is no number."""
-    texts = (fields.get(key, "nan") for key in keys)
-    return max((float(text) for text in texts if text not in ("nan", "True", "False")), default=None)
+def _number(text: str | None) -> float | None:
+    """The number that `text` is, perhaps with a percent sign; None when it is none (nan, True, cut off)."""
+    return float(text.rstrip("%")) if text and _NUMBER.fullmatch(text) else None
 
 
 def _usage(fields: Mapping[str, str]) -> float | None:
     """Share of the KV pool in use, 0..1; with several pools (hybrid models) the fullest one."""
-    usage = _number(fields, (key for key in fields if key.endswith("token usage")))
-    return None if usage is None or usage < 0 else min(usage, 1.0)
+    known = [n for key, text in fields.items() if key.endswith("token usage") and (n := _number(text)) is not None]
+    usage = max(known, default=-1.0)
+    return None if usage < 0 else min(usage, 1.0)
 
 
 def _ratio(value: float | None) -> float | None:
@@ -93,12 +93,12 @@ def decode(found: re.Match[str], record: Record, rank: Rank | None) -> tuple[Eve
             rank or Rank(),
             running=running,
             queued=_whole(fields, "#queue-req"),
-            gen_tps=_number(fields, ("gen throughput (token/s)",)),
+            gen_tps=_number(fields.get("gen throughput (token/s)")),
             cuda_graph=None if graph not in ("True", "False") else graph == "True",
             kv_usage_ratio=_usage(fields),
-            accept_len=_number(fields, ("accept len",)),
+            accept_len=_number(fields.get("accept len")),
             retracted=_whole(fields, "#retracted-req"),
-            accept_ratio=_ratio(_number(fields, ("accept rate",))),
+            accept_ratio=_ratio(_number(fields.get("accept rate"))),
         ),
     )
 

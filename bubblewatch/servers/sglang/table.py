@@ -50,7 +50,7 @@ TABLE: tuple[Pattern, ...] = (
     Pattern(
         "graph-begin",
         "graph begin.",
-        re.compile(_CAPTURE + r"begin\.[^\[]{0,120}(?:bs=\[(?P<sizes>[\d, ]{0,2000})\])?"),
+        re.compile(_CAPTURE + r"begin\.(?:[^\[]{0,120}bs=\[(?P<sizes>[\d, ]{0,2000})\])?"),
         lines.graph_begin,
         "[2026-08-20 10:02:13] Capture target decode CUDA graph begin. backend=full, num_tokens_per_bs=1, "
         "bs=[1, 2, 4, 8, 12, 16, 24, 32], avail mem=21.07 GB",

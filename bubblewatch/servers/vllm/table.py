@@ -21,7 +21,7 @@ TABLE: tuple[Pattern, ...] = (
             rf"(?:Avg prompt throughput: (?P<prompt>{_NUMBER}) tokens/s, "
             rf"Avg generation throughput: (?P<generation>{_NUMBER})"
             rf"|\bThroughput: (?P<both>{_NUMBER})) tokens/s,"
-            r"(?: Max iteration time: [^,]{1,30},)? Running: (?P<running>\d{1,9}) reqs,"
+            r"(?: Max iteration time: [^,]{1,30},)?(?: Avg time/tok:[^,]{1,30},)? Running: (?P<running>\d{1,9}) reqs,"
             r"(?: Swapped: (?P<swapped>\d{1,9}) reqs,)? (?:Waiting|Pending): (?P<waiting>\d{1,9}) reqs"
             r"(?:, Deferred: \d{1,9} reqs)?(?:, KV fetch: [^,]{1,40}, [^,]{1,40}, [^,]{1,40})?"
             r"(?:, Preemptions: (?P<preemptions>\d{1,9}))?"
