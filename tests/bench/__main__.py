@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from tests.bench import logs, sampling
+from tests.bench import logs, sampling, tui
 
 SECTIONS = {
     "costs": sampling.costs,
@@ -12,6 +12,7 @@ SECTIONS = {
     "growth": sampling.growth,
     "memory": sampling.memory,
     "logs": logs.logs,
+    "screen": tui.main,
 }
 
 

@@ -1,17 +1,26 @@
-"""How many log lines a second one core reads, beside what only taking them out of the journal costs."""
+"""How many log lines a second one core reads, beside `journalctl -o json` and `json.loads` of the same lines."""
 
 from __future__ import annotations
 
 import json
+import resource
+import shutil
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from bubblewatch.model.logs import LogLine
 from bubblewatch.servers import registry
 
 T = TypeVar("T")
+
+REMOTE = Path("/lib/systemd/systemd-journal-remote")
+JOURNAL_LINES = 50_000
+"""Lines in the journal file: about a second of work for journalctl."""
 
 LINES = 2_000
 """Different lines of each kind, read over and over."""
@@ -53,6 +62,35 @@ def logs(seconds: float) -> None:
         read = _rate(lines, partial(registry.events_of, server), seconds / 2)
         unpacked = _rate(entries, json.loads, seconds / 2)
         print(f"  {name:18s} {read:10,.0f} read   {unpacked:10,.0f} json.loads of the journal's entries")
+    printed = _journalctl([_sglang(i) for i in range(JOURNAL_LINES)])
+    if printed is None:
+        print("  journalctl -o json: not here (needs journalctl and systemd-journal-remote)")
+    else:
+        print(f"  {'SGLang decode':18s} {printed:10,.0f} printed by journalctl -o json --all")
+
+
+def _journalctl(texts: Sequence[str]) -> float | None:
+    """Lines per second of processor time that `journalctl -o json --all` prints from a journal file of these lines."""
+    if shutil.which("journalctl") is None or not REMOTE.exists():
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "bench.journal"
+        records = (
+            f"__REALTIME_TIMESTAMP={1_790_000_000_000_000 + i}\n__MONOTONIC_TIMESTAMP={1000 + i}\n"
+            f"_BOOT_ID={'77aa' * 8}\n"
+            f"_SYSTEMD_UNIT=sglang.service\n_PID=4711\nPRIORITY=6\nSYSLOG_IDENTIFIER=python3\nMESSAGE={text}\n\n"
+            for i, text in enumerate(texts)
+        )
+        written = subprocess.run(
+            [REMOTE, "-o", file, "-"], input="".join(records), text=True, capture_output=True, check=False
+        )
+        if written.returncode != 0:
+            return None
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = ["journalctl", "-o", "json", "--all", "--no-pager", "--file", file]
+        lines = subprocess.run(command, capture_output=True, check=True).stdout.count(b"\n")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return lines / (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
 def _entry(text: str, i: int) -> str:
