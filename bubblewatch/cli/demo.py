@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -87,10 +90,19 @@ def _print_list(known: Mapping[str, Scenario], *, as_json: bool) -> None:
         click.echo(f"{name:{width}}  {scenario.description}")
 
 
+def _program() -> str:
+    """The command as this shell finds it: its name if that is on PATH, else the script beside this Python."""
+    beside = Path(sys.executable).with_name("bubblewatch")
+    if shutil.which("bubblewatch") or not beside.exists():
+        return "bubblewatch"
+    return shlex.quote(os.path.relpath(beside) if beside.is_relative_to(Path.cwd()) else str(beside))
+
+
 def _next_steps(scenario: str) -> str:
     other = "pp8-graphs-on" if scenario == "pp8-story" else "pp8-story"
+    me = _program()
     return f"""
 This was simulated. Next:
-  bubblewatch demo {other} --plain      what it says of another fault
-  bubblewatch demo --list{" " * len(other)}        all of them
-  bubblewatch doctor; bubblewatch diagnose    your own machine"""
+  {me} demo {other} --plain      what it says of another fault
+  {me} demo --list{" " * len(other)}        all of them
+  {me} doctor; {me} diagnose    your own machine"""
